@@ -1,0 +1,174 @@
+"""Kafka request and response messages: one typed class each, encoded and decoded for any version.
+
+A message class lists its fields with the versions that have them (`messages/`, generated). A field that a version
+lacks reads as its default and is left out when written, so code above sees one class whatever the peer speaks.
+Times are integers in milliseconds, null ids are None, a record set is a view of the received bytes, not a copy.
+
+Keeps: P1 bytes that do not fit the schema are a ProtocolError, never another exception and never a wrong value.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+
+from semel.errors import ProtocolError, UnsupportedVersionError
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message, and which versions have it in which form."""
+
+    name: str
+    kind: str
+    first: int
+    last: int
+    nullable_first: int = 1 << 15
+    tag: int | None = None
+    tagged_first: int = 1 << 15
+    array: bool = False
+    message: type[Message] | None = None
+
+    def in_version(self, version: int) -> bool:
+        """Tell whether this version has the field."""
+        return self.first <= version <= self.last
+
+    def nullable_in(self, version: int) -> bool:
+        """Tell whether the field may be null in this version."""
+        return version >= self.nullable_first
+
+    def tagged_in(self, version: int) -> bool:
+        """Tell whether the field is an optional tagged one in this version."""
+        return self.tag is not None and version >= self.tagged_first
+
+
+class Message:
+    """Base of every message and every structure inside one."""
+
+    __slots__ = ()
+    API_KEY: ClassVar[int] = -1
+    FIRST: ClassVar[int] = 0
+    LAST: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 1 << 15
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+
+
+@runtime_checkable
+class Payload(Protocol):
+    """Bytes that stay where they are until they are sent: a slice of a log file."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it will put on the wire."""
+        ...
+
+
+Buffer = bytes | bytearray | memoryview
+Part = Buffer | Payload
+PAYLOAD_COPY_BYTES_MAX = 4096
+
+
+class Output:
+    """Encoded parts in order; small values share a buffer, large ones and payloads stand alone."""
+
+    __slots__ = ("buffer", "parts")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.buffer = bytearray()
+        self.parts: list[Part] = []
+
+    def payload(self, part: Part) -> bytearray:
+        """Put a record set behind what was written so far; returns the buffer to go on with."""
+        if isinstance(part, (bytes, bytearray, memoryview)) and len(part) <= PAYLOAD_COPY_BYTES_MAX:
+            self.buffer += part
+            return self.buffer
+        self.parts += (self.buffer, part)
+        self.buffer = bytearray()
+        return self.buffer
+
+    def finish(self) -> list[Part]:
+        """Return all parts."""
+        self.parts.append(self.buffer)
+        return self.parts
+
+
+M = TypeVar("M", bound=Message)
+Reader = Callable[[memoryview, int], tuple[Message, int]]
+Writer = Callable[[Message, Output], None]
+_readers: dict[tuple[type[Message], int], Reader] = {}
+_writers: dict[tuple[type[Message], int], Writer] = {}
+
+
+def reader_of(cls: type[Message], version: int) -> Reader:
+    """Return the compiled reader of one class in one version."""
+    found = _readers.get((cls, version))
+    if found is None:
+        from semel.protocol.message_compiler import compile_reader  # noqa: PLC0415  (it imports this module)
+
+        found = _readers[cls, version] = compile_reader(cls, version)
+    return found
+
+
+def writer_of(cls: type[Message], version: int) -> Writer:
+    """Return the compiled writer of one class in one version."""
+    found = _writers.get((cls, version))
+    if found is None:
+        from semel.protocol.message_compiler import compile_writer  # noqa: PLC0415  (it imports this module)
+
+        found = _writers[cls, version] = compile_writer(cls, version)
+    return found
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    """Refuse a version that the class does not have."""
+    if not cls.FIRST <= version <= cls.LAST:
+        raise UnsupportedVersionError(f"{cls.__name__} has no version {version}, only {cls.FIRST} to {cls.LAST}")
+
+
+def decode_at(cls: type[M], buffer: Buffer, version: int, position: int = 0) -> tuple[M, int]:
+    """Decode one message; returns it with the position behind it."""
+    check_version(cls, version)
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    try:
+        message, end = reader_of(cls, version)(view, position)
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"{cls.__name__} v{version} does not fit its schema: {error}") from None
+    assert isinstance(message, cls)
+    return message, end
+
+
+def decode(cls: type[M], buffer: Buffer, version: int) -> M:
+    """Decode a message that must fill the buffer."""
+    message, end = decode_at(cls, buffer, version)
+    if end != len(buffer):
+        raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes too many")
+    return message
+
+
+def encode_into(message: Message, version: int, output: Output) -> None:
+    """Encode a message behind what the output has."""
+    check_version(type(message), version)
+    try:
+        writer_of(type(message), version)(message, output)
+    except (struct.error, TypeError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
+
+
+def encode(message: Message, version: int) -> list[Part]:
+    """Encode a message as parts to send one after another."""
+    output = Output()
+    encode_into(message, version, output)
+    return output.finish()
+
+
+def encode_bytes(message: Message, version: int) -> bytes:
+    """Encode a message that holds no file payload as plain bytes."""
+    return b"".join(part for part in encode(message, version) if isinstance(part, (bytes, bytearray, memoryview)))
+
+
+def size_of(parts: Sequence[Part]) -> int:
+    """How many bytes these parts put on the wire."""
+    return sum(len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size_bytes for part in parts)

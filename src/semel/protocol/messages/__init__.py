@@ -1,0 +1,1 @@
+"""One module per Kafka message: its request and response class, with the structures inside them."""
