@@ -1,0 +1,96 @@
+"""Network: connections that carry frames as Kafka has them, a 4-byte big-endian length and then that many bytes.
+
+The twins are in real_network.py and virtual_network.py; both read frames with frames.py and serve with serving.py.
+
+Keeps: a frame once returned is never overwritten; it is writable and belongs to who read it. A peer that does not read
+       is felt by `drain`; a peer that is not read is held back, so nothing here grows without a limit.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+FRAME_LENGTH_BYTES = 4
+CONNECTIONS_MAX = 10_000
+WRITE_HIGH_WATER_BYTES = 1 << 20
+WRITE_LOW_WATER_BYTES = 1 << 18
+CLOSE_GRACE_MS = 2_000
+LINGER_MS_MAX = 30_000
+
+
+class Connection(Protocol):
+    """One end of a connection; one task reads, any may write."""
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, for people: `host:port`."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether this end is closed, closing or lost: nothing written now will arrive."""
+
+    async def read_frame(self) -> memoryview | None:
+        """Give the next frame without its length; None at a clean end, or after this end was closed.
+
+        Raises ConnectionFailure when the connection broke or ended inside a frame, and ProtocolError when the length
+        is negative or above the limit; the frames that came whole before that are given first.
+        """
+
+    def write(self, *buffers: Buffer) -> None:
+        """Queue raw bytes in order; the caller adds the length and leaves the buffers unchanged from now on."""
+
+    async def drain(self) -> None:
+        """Return at once when little is queued, else when the peer took it; ConnectionFailure when it is gone."""
+
+    def close(self) -> None:
+        """Send what is queued, then close; a peer that never takes it is cut off after LINGER_MS_MAX."""
+
+    def abort(self) -> None:
+        """Close at once; what is queued is lost."""
+
+
+class Listener(Protocol):
+    """A port that accepts connections."""
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+
+    @property
+    def port(self) -> int:
+        """The port, also when any was asked for."""
+
+    async def close(self, *, grace_ms: float = CLOSE_GRACE_MS) -> None:
+        """Accept no more, close every connection and end its task; those that need longer than this are cancelled."""
+
+
+Serve = Callable[[Connection], Awaitable[None]]
+
+
+class Network(Protocol):
+    """Listens and connects, as seen from one host."""
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        serve: Serve,
+        *,
+        frame_bytes_max: int,
+        ssl_context: ssl.SSLContext | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> Listener:
+        """Run `serve` for each connection, then close it; port 0 means any. EnvironmentFailure when it is taken."""
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        *,
+        frame_bytes_max: int,
+        timeout_ms: float,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> Connection:
+        """Connect within the time, or raise ConnectionFailure."""
