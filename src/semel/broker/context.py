@@ -1,0 +1,43 @@
+"""What an API function knows about the request it answers: the broker, the connection's session, the version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from semel.broker.broker import Broker
+    from semel.broker.fetch_session import FetchSessions
+    from semel.broker.sasl import SaslExchange
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What is remembered of one connection."""
+
+    peer: str
+    authenticated: bool
+    principal: str = ANONYMOUS
+    sasl: SaslExchange | None = None
+    client_software: str = ""
+    close_after_answer: bool = False
+    last_active_ms: float = 0.0
+    busy: bool = False
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """One request under way."""
+
+    broker: Broker
+    session: Session
+    version: int
+    client_id: str
+
+    @property
+    def fetch_sessions(self) -> FetchSessions:
+        """The broker's incremental fetch sessions."""
+        return self.broker.fetch_sessions

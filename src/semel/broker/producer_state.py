@@ -1,0 +1,315 @@
+"""Who produced what to one partition: sequences, producer epochs and open transactions.
+
+Keeps: B1 a batch sent twice is appended once, as long as it is among its producer's last five; B2 sequences of one
+       producer epoch have no gap; B7 an older producer epoch writes nothing once a newer one was seen.
+Why:   the rules are those of Apache Kafka 4 (its ProducerAppendInfo), of which these surprise:
+       - a producer id without state here may start at any sequence, because retention or DeleteRecords may have taken
+         its records; with transactions version 2 it must start at 0 (KIP-890);
+       - a known producer id with a newer epoch must start at 0, else OUT_OF_ORDER_SEQUENCE_NUMBER;
+       - an older epoch is INVALID_PRODUCER_EPOCH (the producer may abort and go on), not PRODUCER_FENCED;
+       - a repeat older than the last five is OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER is never used;
+       - a completed transaction holds the last stable offset until its marker is below the high watermark.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+from semel.broker.log_types import AbortedTransaction, AppendRefused, Origin
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.record_batch import BatchHeader, Marker, decode_marker
+from semel.protocol.varint import Buffer
+
+BATCHES_KEPT = 5
+NO_OFFSET = -1
+NO_EPOCH = -1
+SEQUENCE_MAX = 2**31 - 1
+
+
+class BatchSeen(NamedTuple):
+    """One batch of a producer, as remembered."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """What is known of one producer id on this partition."""
+
+    producer_id: int
+    producer_epoch: int = NO_EPOCH
+    coordinator_epoch: int = NO_EPOCH
+    last_timestamp_ms: int = -1
+    transaction_first_offset: int = NO_OFFSET
+    batches: deque[BatchSeen] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 when this producer epoch has written none."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_data_offset(self) -> int:
+        """Offset of the last record, -1 when this producer epoch has written none."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def enter_epoch(self, producer_epoch: int) -> None:
+        """A different producer epoch starts with no batches."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches.clear()
+
+
+@dataclass(slots=True)
+class Verification:
+    """A first transactional write whose transaction is being verified; itself the token that the append must show."""
+
+    producer_epoch: int
+    lowest_sequence: int
+    requires_sequence_zero: bool
+    started_ms: int
+
+
+class _Completed(NamedTuple):
+    first_offset: int
+    last_offset: int
+
+
+class ProducerStates:
+    """The producers of one partition."""
+
+    __slots__ = (
+        "_open",
+        "_unreplicated",
+        "_verifications",
+        "entries",
+        "first_undecided_offset",
+        "first_unstable_offset",
+    )
+
+    def __init__(self) -> None:
+        """Start without any producer."""
+        self.entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset
+        self._unreplicated: list[_Completed] = []
+        self._verifications: dict[int, Verification] = {}
+        self.first_undecided_offset: int | None = None
+        self.first_unstable_offset: int | None = None
+
+    # --- before the append
+
+    def find_duplicate(self, header: BatchHeader) -> BatchSeen | None:
+        """The remembered batch that this one repeats."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for seen in entry.batches:
+            if seen.base_sequence == first and seen.last_sequence == last:
+                return seen
+        return None
+
+    def check_data(self, header: BatchHeader, origin: Origin) -> None:
+        """Refuse a batch of records that breaks the rules above; changes nothing."""
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            _refuse_epoch(header.producer_id, header.producer_epoch, entry.producer_epoch)
+        if origin is Origin.CLIENT:
+            self._check_sequence(header, entry)
+        if entry is not None and entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
+            raise AppendRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open here, but the batch is not part of one",
+            )
+
+    def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
+        sequence = header.base_sequence
+        pending = self._verifications.get(header.producer_id)
+        if pending is not None:
+            _check_against_verification(pending, header, entry)
+        if entry is None or entry.producer_epoch == NO_EPOCH:
+            return
+        if header.producer_epoch != entry.producer_epoch:
+            if sequence != 0:
+                _refuse_sequence(header, f"0, the first of producer epoch {header.producer_epoch}")
+            return
+        expected = next_sequence(entry.last_sequence)
+        if sequence != expected:
+            _refuse_sequence(header, str(expected))
+
+    def check_marker(
+        self, header: BatchHeader, coordinator_epoch: int, origin: Origin, transaction_version: int
+    ) -> None:
+        """Refuse a marker of an older producer epoch or of an older coordinator; changes nothing."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or origin is Origin.REPLICATION:
+            return
+        _check_marker_epoch(entry, header.producer_epoch, transaction_version)
+        if entry.coordinator_epoch > coordinator_epoch:
+            raise AppendRefused(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"marker for producer {header.producer_id} is from coordinator epoch {coordinator_epoch}, "
+                f"but {entry.coordinator_epoch} was seen",
+            )
+
+    # --- KIP-890: a transaction must be known to its coordinator before its first write
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, requires_sequence_zero: bool = False
+    ) -> Verification | None:
+        """Token for the append that follows; None when a transaction of the producer is open already."""
+        if producer_id in self._open:
+            return None
+        pending = self._verifications.get(producer_id)
+        if pending is None or producer_epoch > pending.producer_epoch:
+            pending = Verification(producer_epoch, sequence, requires_sequence_zero, now_ms)
+            self._verifications[producer_id] = pending
+        elif producer_epoch == pending.producer_epoch:
+            pending.lowest_sequence = min(pending.lowest_sequence, sequence)
+        return pending
+
+    def check_verified(self, header: BatchHeader, token: Verification | None) -> None:
+        """Refuse a transactional write outside an open transaction that was not verified, or whose marker overtook it."""
+        if header.producer_id in self._open:
+            return
+        if token is None or self._verifications.get(header.producer_id) is not token:
+            raise AppendRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the batch of producer {header.producer_id} is not part of an ongoing transaction",
+            )
+
+    # --- after the append
+
+    def apply_data(self, header: BatchHeader, base_offset: int, timestamp_ms: int) -> None:
+        """Remember a batch of records that now stands at `base_offset`."""
+        entry = self._entry(header.producer_id)
+        entry.enter_epoch(header.producer_epoch)
+        last_offset = base_offset + header.last_offset_delta
+        seen = BatchSeen(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms)
+        entry.batches.append(seen)
+        entry.last_timestamp_ms = timestamp_ms
+        if header.is_transactional:
+            self._verifications.pop(header.producer_id, None)
+            if entry.transaction_first_offset == NO_OFFSET:
+                entry.transaction_first_offset = base_offset
+                self._open[header.producer_id] = base_offset
+                self._find_first()
+
+    def apply_marker(
+        self, header: BatchHeader, marker: Marker, coordinator_epoch: int, offset: int, timestamp_ms: int
+    ) -> AbortedTransaction | None:
+        """End the producer's transaction; what goes into the aborted index, if it had written and was aborted."""
+        entry = self._entry(header.producer_id)
+        first_offset = entry.transaction_first_offset
+        entry.enter_epoch(header.producer_epoch)
+        entry.transaction_first_offset = NO_OFFSET
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        self._verifications.pop(header.producer_id, None)
+        if first_offset == NO_OFFSET:
+            return None
+        del self._open[header.producer_id]
+        self._unreplicated.append(_Completed(first_offset, offset))
+        self._find_first()
+        if marker is Marker.COMMIT:
+            return None
+        stable = offset + 1 if self.first_undecided_offset is None else self.first_undecided_offset
+        return AbortedTransaction(
+            producer_id=header.producer_id, first_offset=first_offset, last_offset=offset, last_stable_offset=stable
+        )
+
+    def replay(self, buffer: Buffer, header: BatchHeader, position: int = 0) -> AbortedTransaction | None:
+        """Take over a batch that stands in a log, unchecked: recovery and replication."""
+        if header.producer_id < 0:
+            return None
+        if not header.is_control:
+            self.apply_data(header, header.base_offset, header.max_timestamp_ms)
+            return None
+        if header.record_count == 0:  # compaction took the marker and kept its place
+            return None
+        marker, coordinator_epoch = decode_marker(buffer, header, position)
+        return self.apply_marker(header, marker, coordinator_epoch, header.base_offset, header.max_timestamp_ms)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Completed transactions whose markers are now below the high watermark no longer hold anything back."""
+        if self._unreplicated:
+            self._unreplicated = [done for done in self._unreplicated if done.last_offset >= offset]
+            self._find_first()
+
+    def load(self, entry: ProducerEntry) -> None:
+        """Take over an entry from a snapshot."""
+        self.entries[entry.producer_id] = entry
+        if entry.transaction_first_offset != NO_OFFSET:
+            self._open[entry.producer_id] = entry.transaction_first_offset
+            self._find_first()
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were idle too long and have no transaction open; how many."""
+        gone = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self.entries[producer_id]
+        stale = [key for key, token in self._verifications.items() if now_ms - token.started_ms >= expiration_ms]
+        for key in stale:
+            del self._verifications[key]
+        return len(gone)
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """Whether the producer has written here in a transaction that has no marker yet."""
+        return producer_id in self._open
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        return entry
+
+    def _find_first(self) -> None:
+        undecided = min(self._open.values(), default=None)
+        unreplicated = min((done.first_offset for done in self._unreplicated), default=None)
+        self.first_undecided_offset = undecided
+        known = [offset for offset in (undecided, unreplicated) if offset is not None]
+        self.first_unstable_offset = min(known, default=None)
+
+
+def next_sequence(last_sequence: int) -> int:
+    """Sequences run from 0 to 2**31 - 1 and start again."""
+    return 0 if last_sequence == SEQUENCE_MAX else last_sequence + 1
+
+
+def _check_against_verification(pending: Verification, header: BatchHeader, entry: ProducerEntry | None) -> None:
+    is_without_batches = entry is None or not entry.batches
+    if pending.requires_sequence_zero and header.base_sequence != 0 and is_without_batches:
+        _refuse_sequence(header, "0, the first of a producer without state here")
+    if header.base_sequence > pending.lowest_sequence:
+        _refuse_sequence(header, f"{pending.lowest_sequence}, which was seen first")
+
+
+def _check_marker_epoch(entry: ProducerEntry, producer_epoch: int, transaction_version: int) -> None:
+    if producer_epoch > entry.producer_epoch:
+        return
+    is_strict = transaction_version >= 2
+    if producer_epoch == entry.producer_epoch and (not is_strict or entry.transaction_first_offset == NO_OFFSET):
+        return
+    _refuse_epoch(entry.producer_id, producer_epoch, entry.producer_epoch)
+
+
+def _refuse_epoch(producer_id: int, found: int, current: int) -> NoReturn:
+    raise AppendRefused(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer_id} wrote with producer epoch {found}, but {current} was seen",
+    )
+
+
+def _refuse_sequence(header: BatchHeader, expected: str) -> NoReturn:
+    raise AppendRefused(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}",
+    )
