@@ -1,0 +1,85 @@
+"""Files that are made once and kept: the folder they live in, and how several processes share it.
+
+Keeps: a folder under the cache is either absent or complete, also after a crash and with several makers at once.
+Why:   a maker fills a folder under a temporary name while it holds a file lock, then renames it. The lock is an
+       operating-system lock: a killed maker leaves no lock behind, only a temporary folder that the next one removes.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from semel.errors import EnvironmentFailure
+
+LOCK_WAIT_MS_MAX = 600_000
+LOCK_POLL_MS = 50
+
+
+def cache_folder() -> Path:
+    """Return `$SEMEL_CACHE`, or `~/.cache/semel`."""
+    chosen = os.environ.get("SEMEL_CACHE")
+    return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".cache" / "semel"
+
+
+def keep_folder(target: Path, fill: Callable[[Path], None], *, wait_ms_max: int = LOCK_WAIT_MS_MAX) -> Path:
+    """Return `target`; if it is not there yet, let `fill` write into an empty folder that then becomes `target`."""
+    if target.is_dir():
+        return target
+    with _locked(target.with_name(target.name + ".lock"), wait_ms_max):
+        if not target.is_dir():
+            _fill_and_rename(target, fill)
+    return target
+
+
+def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
+    unfinished = target.with_name(target.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    try:
+        fill(unfinished)
+        unfinished.rename(target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def _locked(lock: Path, wait_ms_max: int) -> Iterator[None]:
+    _make_parent(lock)
+    with lock.open("w") as file:
+        _acquire(file.fileno(), lock, wait_ms_max)
+        yield  # closing the file releases the lock
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"the cache folder {path.parent} cannot be made: {error.strerror}",
+            next_command="set SEMEL_CACHE to a folder that can be written",
+        ) from error
+
+
+def _acquire(descriptor: int, lock: Path, wait_ms_max: int) -> None:
+    deadline_ms = _now_ms() + wait_ms_max
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if _now_ms() >= deadline_ms:
+                raise EnvironmentFailure(
+                    f"another process has held {lock} for more than {wait_ms_max / 1000:.0f} s",
+                    because="it is making the same files; two makers at once would mix them",
+                    next_command=f"see who has it open: fuser {lock}",
+                ) from None
+            time.sleep(LOCK_POLL_MS / 1000)
+        else:
+            return
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
