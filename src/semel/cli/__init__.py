@@ -1,0 +1,24 @@
+"""The `semel` command.
+
+The table below is the whole list of commands. A command's module is imported only when that command runs, so
+`semel --help` and `semel --version` answer at once. Such a module has two functions:
+
+    configure(parser)           adds the command's options
+    run(options) -> ExitCode    does the work: data on stdout, narration on stderr
+"""
+
+import sys
+from collections.abc import Sequence
+
+from semel.cli.shell import Command, run_guarded
+
+COMMANDS = (
+    Command("demo", "semel.cli.demo", "show in a few seconds what works"),
+    Command("doctor", "semel.cli.doctor", "look for what semel needs on this machine and say what to do"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_guarded(COMMANDS, arguments)

@@ -1,0 +1,32 @@
+"""What the exit code of every `semel` command means.
+
+Why: 1 is kept for a proven breach. A command that could not find out says 2, so a script that tests for 1 never
+mistakes a crash for a verdict.
+"""
+
+from enum import IntEnum
+
+from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError, SemelError
+
+
+class ExitCode(IntEnum):
+    """The first three are verdicts, the others say why there is none."""
+
+    HELD = 0
+    BROKEN = 1
+    UNKNOWN = 2
+    USAGE = 3
+    ENVIRONMENT = 4
+    INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+    PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+
+def exit_code_of(error: SemelError) -> ExitCode:
+    """Choose the exit code for an error that ended a command."""
+    match error:
+        case MissingExtraError() | EnvironmentFailure():
+            return ExitCode.ENVIRONMENT
+        case ConfigError():
+            return ExitCode.USAGE
+        case _:
+            return ExitCode.UNKNOWN

@@ -1,0 +1,66 @@
+"""How commands print: plain tables and JSON on stdout, narration on stderr, colour only where it helps."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TextIO
+
+
+class Format(StrEnum):
+    """What `--format` accepts."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Colour(StrEnum):
+    """The few colours used, as terminal codes."""
+
+    GREEN = "32"
+    YELLOW = "33"
+    RED = "31"
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Give a command `--format text|json`."""
+    parser.add_argument(
+        "--format", choices=[form.value for form in Format], default=Format.TEXT.value, help="text (default) or json"
+    )
+
+
+def print_json(data: Mapping[str, object]) -> None:
+    """Print one JSON document; ASCII only, so no terminal encoding can refuse it."""
+    print(json.dumps(data, indent=2))
+
+
+def narrate(text: str) -> None:
+    """Tell a person what is going on, away from the data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Decide about colour: only on a terminal, and never against NO_COLOR."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def paint(text: str, colour: Colour, stream: TextIO) -> str:
+    """Colour a text if the stream shows colours."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if wants_colour(stream) else text
+
+
+def render_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align columns: numbers to the right, everything else to the left."""
+    columns = list(zip(headings, *rows, strict=True))
+    cells = [_align(column) for column in columns]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*cells, strict=True))
+
+
+def _align(column: Sequence[str]) -> list[str]:
+    width = max(map(len, column))
+    numeric = len(column) > 1 and all(cell[:1].isdigit() for cell in column[1:])
+    return [cell.rjust(width) if numeric else cell.ljust(width) for cell in column]
