@@ -1,0 +1,174 @@
+"""The reading half of a connection: bytes as they arrive -> whole frames in a small queue. Both networks use it.
+
+Keeps: a frame given out is never overwritten; what waits unread is bounded; frames that came whole are given out before
+       the error that followed them.
+Why:   bytes arrive in a scratch buffer that all connections of a loop share, since nothing else runs between
+       `get_buffer` and `buffer_updated` (true of selector loops and uvloop, plain or TLS). Whole frames are copied out
+       of it once. A frame that is not whole gets a buffer of its own, and the rest is received straight into that.
+       The buffer grows only as bytes arrive, so declaring a large frame and sending nothing costs nothing.
+"""
+
+import asyncio
+import struct
+from collections import deque
+
+from semel.errors import ConnectionFailure, ProtocolError, SemelError
+
+SCRATCH_BYTES = 1 << 18
+FRAME_START_BYTES_MAX = 1 << 20
+WAITING_FRAMES_HIGH, WAITING_FRAMES_LOW = 32, 8
+WAITING_BYTES_HIGH, WAITING_BYTES_LOW = 1 << 21, 1 << 19
+
+_LENGTH = struct.Struct(">i")
+
+
+class FrameReader:
+    """Assembles frames, queues them, and asks the transport to pause while too much waits."""
+
+    def __init__(self, *, frame_bytes_max: int, scratch: bytearray) -> None:
+        """`scratch` may be shared by all connections of one loop."""
+        self.peer = "?"
+        self._frame_bytes_max = frame_bytes_max
+        self._scratch = scratch
+        self._scratch_view = memoryview(scratch)
+        self._head = b""  # the 0 to 3 bytes of a length that is not whole
+        self._partial: bytearray | None = None
+        self._partial_filled = 0
+        self._partial_length = 0
+        self._frames: deque[bytearray] = deque()
+        self._waiting_bytes = 0
+        self._reader: asyncio.Future[None] | None = None
+        self._reading_paused = False
+        self._ended = False
+        self._failure: tuple[type[SemelError], str] | None = None
+
+    async def read_frame(self) -> memoryview | None:
+        """Give the next frame without its length; None at a clean end, or after this end was closed."""
+        while not self._frames:
+            if self._ended:
+                self._raise_failure()
+                return None
+            await self._wait_for_frame()
+        frame = self._frames.popleft()
+        self._waiting_bytes -= len(frame)
+        if self._reading_paused and self._little_waits():
+            self._reading_paused = False
+            self._resume_reading()
+        return memoryview(frame)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's interface
+        """Say where the next bytes go."""
+        partial = self._partial
+        if partial is None:
+            head = len(self._head)
+            self._scratch[:head] = self._head
+            return self._scratch_view[head:]
+        if self._partial_filled == len(partial):
+            self._partial = partial = _grown(partial, self._partial_length)
+        return memoryview(partial)[self._partial_filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take note of bytes that arrived in the buffer given last."""
+        if self._ended:
+            return
+        if self._partial is None:
+            self._scan(len(self._head) + nbytes)
+        else:
+            self._partial_filled += nbytes
+            if self._partial_filled == self._partial_length:
+                frame, self._partial = self._partial, None
+                self._enqueue(frame)
+        if self._frames:
+            self._wake_reader()
+            if not self._reading_paused and self._much_waits():
+                self._reading_paused = True
+                self._pause_reading()
+
+    def _scan(self, end: int) -> None:
+        scratch, position = self._scratch, 0
+        while end - position >= 4:
+            (length,) = _LENGTH.unpack_from(scratch, position)
+            if not 0 <= length <= self._frame_bytes_max:
+                self._refuse(length)
+                return
+            position += 4
+            if length > end - position:
+                self._begin_partial(length, scratch[position:end])
+                return
+            self._enqueue(scratch[position : position + length])
+            position += length
+        self._head = bytes(scratch[position:end])
+
+    def _begin_partial(self, length: int, arrived: bytearray) -> None:
+        self._head = b""
+        self._partial_length = length
+        self._partial_filled = len(arrived)
+        arrived.extend(bytes(max(min(length, FRAME_START_BYTES_MAX) - len(arrived), 0)))
+        self._partial = arrived
+
+    def _enqueue(self, frame: bytearray) -> None:
+        self._frames.append(frame)
+        self._waiting_bytes += len(frame)
+
+    def _much_waits(self) -> bool:
+        return len(self._frames) > WAITING_FRAMES_HIGH or self._waiting_bytes > WAITING_BYTES_HIGH
+
+    def _little_waits(self) -> bool:
+        return len(self._frames) <= WAITING_FRAMES_LOW and self._waiting_bytes <= WAITING_BYTES_LOW
+
+    def _refuse(self, length: int) -> None:
+        what = "negative" if length < 0 else f"above the limit of {self._frame_bytes_max} bytes"
+        self._end_reading(ProtocolError, f"{self.peer} announced a frame of {length} bytes, which is {what}")
+        self._pause_reading()
+
+    def _end_of_stream(self) -> None:
+        """The peer sends no more."""
+        if self._head or self._partial is not None:
+            self._end_reading(ConnectionFailure, f"{self.peer} closed the connection inside a frame")
+        else:
+            self._end_reading()
+
+    def _end_reading(self, error: type[SemelError] | None = None, text: str = "") -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._failure = (error, text) if error else None
+        self._head, self._partial = b"", None
+        self._wake_reader()
+
+    def _drop_frames(self) -> None:
+        self._frames.clear()
+        self._waiting_bytes = 0
+
+    def _raise_failure(self) -> None:
+        if self._failure:
+            error, text = self._failure
+            raise error(text)
+
+    async def _wait_for_frame(self) -> None:
+        assert self._reader is None, "one task reads a connection"
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _pause_reading(self) -> None:
+        raise NotImplementedError
+
+    def _resume_reading(self) -> None:
+        raise NotImplementedError
+
+
+def _grown(partial: bytearray, length: int) -> bytearray:
+    """Twice the room, up to the frame's length; a new buffer only when a transport still holds the old one."""
+    more = bytes(min(len(partial), length - len(partial)))
+    try:
+        partial.extend(more)
+    except BufferError:
+        return partial + more
+    return partial
