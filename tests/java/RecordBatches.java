@@ -28,7 +28,7 @@ import org.apache.kafka.common.utils.Utils;
  * Record batches through Kafka's own classes. Bytes are base64.
  *
  * write: {"batches": [batch]} gives {"bytes"}; read: {"bytes"} gives {"batches": [batch]}. A batch has the same field
- * names both ways; in a write every field but "records" (or "marker") may be left out.
+ * names both ways; in a write every field but "records" (or "marker", or "is_empty") may be left out.
  * murmur2: {"keys", "partition_counts"} gives [{"key", "hash", "partitions": {count: partition}}].
  */
 public final class RecordBatches {
@@ -44,8 +44,7 @@ public final class RecordBatches {
     private static JsonNode write(JsonNode asked) throws Exception {
         ByteBufferOutputStream out = new ByteBufferOutputStream(1024);
         for (JsonNode batch : asked.get("batches")) {
-            ByteBuffer written = writeBatch(batch);
-            out.write(written);
+            out.write(batch.path("is_empty").asBoolean(false) ? writeEmptyBatch(batch) : writeBatch(batch));
         }
         ByteBuffer all = out.buffer();
         all.flip();
@@ -64,6 +63,26 @@ public final class RecordBatches {
             }
             return builder.build().buffer();
         }
+    }
+
+    /** What compaction leaves of a producer's last batch when all its records are gone. */
+    private static ByteBuffer writeEmptyBatch(JsonNode batch) {
+        ByteBuffer buffer = ByteBuffer.allocate(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
+        DefaultRecordBatch.writeEmptyHeader(
+                buffer,
+                RecordBatch.MAGIC_VALUE_V2,
+                batch.get("producer_id").asLong(),
+                (short) batch.get("producer_epoch").asInt(),
+                batch.get("base_sequence").asInt(),
+                batch.get("base_offset").asLong(),
+                batch.get("last_offset").asLong(),
+                batch.get("leader_epoch").asInt(),
+                TimestampType.CREATE_TIME,
+                batch.get("max_timestamp_ms").asLong(),
+                batch.path("is_transactional").asBoolean(false),
+                false);
+        buffer.flip();
+        return buffer;
     }
 
     private static MemoryRecordsBuilder builderOf(JsonNode batch) {
