@@ -54,9 +54,8 @@ PRIVATE_PATH = re.compile(
     r"(?<![\w.~$}{/)-])/(root|work|home/[a-z]\w*|Users/[A-Za-z]\w*)(?=[/\s\"'`),:]|$)", re.MULTILINE
 )
 HOW_IT_WAS_MADE = re.compile(
-    r"\b(language[ ]model|chat[ -]?bot|sub-?agents?|coding[ ]agents?|co-authored[-]by|as[ ]an[ ]ai"
-    r"|ai[- ]generated|[c]opilot|[l]lms?|[t]odo|[f]ixme)\b",
-    re.IGNORECASE,
+    r"(?i:\b(language[ ]model|chat[ -]?bot|sub-?agents?|coding[ ]agents?|co-authored[-]by|as[ ]an[ ]ai"
+    r"|ai[- ]generated|[c]opilot|[l]lms?)\b)|\b([T]ODO|[F]IXME)\b"
 )
 ISSUE_NUMBER = re.compile(r"(?<![\w&/#])#\d{1,5}\b(?![-\w])|\bissue[ ]\d+", re.IGNORECASE)
 

@@ -27,10 +27,10 @@ LOOPBACK_WAIT_S = 5.0
 
 # import name, what `pip` calls its extra, what it is for
 OPTIONAL_PARTS = (
-    ("confluent_kafka", "clients", "Producer, Consumer and Deduplicator"),
+    ("confluent_kafka", "clients", "each of Producer, Consumer and Deduplicator"),
     ("psycopg", "postgres", "the PostgreSQL sink"),
     ("deltalake", "delta", "the Delta Lake sink"),
-    ("plotly", "ui", "plots in reports and on the page"),
+    ("plotly", "ui", "every plot, in reports and on the page,"),
 )
 
 
@@ -57,6 +57,7 @@ def examine_all() -> list[Diagnosis]:
         examine_python,
         examine_spark,
         examine_java,
+        examine_kernels,
         examine_loopback,
         examine_open_files,
         examine_cache_folder,
@@ -93,6 +94,22 @@ def examine_java() -> Diagnosis:
     except EnvironmentFailure as error:
         return Diagnosis("java", Level.PROBLEM, error.summary, error.next_command or "install Java 17 or 21")
     return Diagnosis("java", Level.OK, f"{java.version} ({java.path}, from {java.source})")
+
+
+def examine_kernels() -> Diagnosis:
+    """The compiled code that turns record batches into columns: compiled once, then loaded."""
+    try:
+        kernel_cache = importlib.import_module("semel.protocol.kernels.cache")
+    except ImportError as error:
+        return Diagnosis("kernels", Level.PROBLEM, f"numba cannot be imported: {error}", "pip install semel")
+    folder: Path | None = kernel_cache.cache_folder()
+    if folder is None:
+        return Diagnosis(
+            "kernels", Level.NOTE, "nowhere to keep them: compiled anew by every process", "set XDG_CACHE_HOME"
+        )
+    if not any(folder.rglob("*.nbi")):
+        return Diagnosis("kernels", Level.NOTE, "not compiled yet", "nothing: the first use compiles and keeps them")
+    return Diagnosis("kernels", Level.OK, f"compiled, in {folder}")
 
 
 def examine_loopback() -> Diagnosis:
@@ -142,7 +159,9 @@ def examine_part(module: str, extra: str, purpose: str) -> Diagnosis:
     """One optional part: imported for real, because an installed package can still lack its shared library."""
     version = _import_version(module)
     if version is None:
-        return Diagnosis(extra, Level.NOTE, f"{module} is missing: no {purpose}", f"pip install 'semel[{extra}]'")
+        return Diagnosis(
+            extra, Level.NOTE, f"{module} is missing, which {purpose} needs", f"pip install 'semel[{extra}]'"
+        )
     return Diagnosis(extra, Level.OK, f"{module} {version}")
 
 

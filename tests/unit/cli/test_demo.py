@@ -1,4 +1,4 @@
-"""`semel demo`: it holds, and it would say so if it did not."""
+"""`semel demo`: it holds (P1 damage is refused, P2 records come back exact), and it would say so if it did not."""
 
 import json
 

@@ -15,6 +15,7 @@ from semel.cli import diagnosis, doctor, main
 from semel.cli.diagnosis import Diagnosis, Level
 from semel.cli.exit_code import ExitCode
 from semel.errors import EnvironmentFailure
+from semel.protocol.kernels import cache as kernel_cache
 
 
 @pytest.fixture
@@ -96,6 +97,23 @@ def test_only_the_spark_that_is_supported_is_fine(monkeypatch: pytest.MonkeyPatc
 def test_no_spark_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert diagnosis.examine_spark().level is Level.NOTE
+
+
+def test_kernels_are_compiled_not_yet_compiled_or_have_no_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: None)
+    assert diagnosis.examine_kernels().level is Level.NOTE
+    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: tmp_path)
+    assert diagnosis.examine_kernels().found == "not compiled yet"
+    (tmp_path / "decode_1").mkdir()
+    (tmp_path / "decode_1" / "decode.scan-1.nbi").touch()
+    assert diagnosis.examine_kernels().level is Level.OK
+
+
+def test_kernels_without_numba_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "semel.protocol.kernels.cache", None)
+    assert diagnosis.examine_kernels().level is Level.PROBLEM
 
 
 def test_a_missing_part_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
