@@ -1,0 +1,113 @@
+"""Jars come once, whole, and with a clear word when they do not come. A folder plays the Maven repository."""
+
+import shutil
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import semel.engine.jars
+from semel.engine.jars import JAR_SETS, Coordinate, JarSet, class_path, fetch_jars
+from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError
+
+APP = Coordinate.parse("org.example:app:1.0")
+TOOL = Coordinate.parse("org.example:tool:2.0")
+SETTINGS = """<ivysettings><settings defaultResolver="folder"/><resolvers><filesystem name="folder" m2compatible="true">
+<ivy pattern="{0}/[organisation]/[module]/[revision]/[module]-[revision].pom"/>
+<artifact pattern="{0}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"/>
+</filesystem></resolvers></ivysettings>"""
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>
+<version>{0.version}</version><dependencies>{1}</dependencies></project>"""
+NEEDS = """<dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>
+<version>{0.version}</version></dependency>"""
+
+
+def publish(repository: Path, coordinate: Coordinate, *needs: Coordinate) -> None:
+    folder = repository.joinpath(*coordinate.group.split("."), coordinate.artifact, coordinate.version)
+    folder.mkdir(parents=True)
+    name = f"{coordinate.artifact}-{coordinate.version}"
+    (folder / f"{name}.pom").write_text(POM.format(coordinate, "".join(NEEDS.format(other) for other in needs)))
+    with ZipFile(folder / f"{name}.jar", "w") as jar:
+        jar.writestr("content", str(coordinate))
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Publish `app`, which needs `tool`; the cache is empty and the network is not asked."""
+    folder = tmp_path / "repository"
+    publish(folder, APP, TOOL)
+    publish(folder, TOOL)
+    (tmp_path / "settings.xml").write_text(SETTINGS.format(folder))
+    monkeypatch.setenv("SEMEL_IVY_SETTINGS", str(tmp_path / "settings.xml"))
+    monkeypatch.setenv("SEMEL_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def names(jars: list[Path]) -> list[str]:
+    return [jar.name for jar in jars]
+
+
+def test_with_and_without_dependencies(capfd: pytest.CaptureFixture[str]) -> None:
+    assert names(fetch_jars(APP)) == ["app-1.0.jar", "tool-2.0.jar"]
+    assert names(fetch_jars(APP, transitive=False)) == ["app-1.0.jar"]
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "fetching org.example:app:1.0" in printed.err
+    assert "fetched org.example:app:1.0: 2 jars" in printed.err
+
+
+def test_a_second_call_needs_no_repository(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first = fetch_jars(APP)
+    shutil.rmtree(repository)
+    capfd.readouterr()
+    assert fetch_jars(APP) == first
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    missing = Coordinate.parse("org.example:nothing:1.0")
+    with pytest.raises(EnvironmentFailure) as caught:
+        fetch_jars(missing)
+    text = str(caught.value)
+    assert "org.example:nothing:1.0 could not be fetched: Ivy ended with 1" in text
+    assert "org.example#nothing;1.0: not found" in text
+    assert "SEMEL_IVY_SETTINGS" in text
+    assert list((tmp_path / "cache" / "jars").glob("*/*")) == []
+
+
+def test_a_missing_dependency_is_an_error_too(repository: Path) -> None:
+    shutil.rmtree(repository / "org" / "example" / "tool")
+    with pytest.raises(EnvironmentFailure, match=r"org\.example#tool;2\.0: not found"):
+        fetch_jars(APP)
+
+
+def test_a_repository_that_does_not_answer_has_a_limit() -> None:
+    with pytest.raises(EnvironmentFailure, match=r"no end after 0 s"):
+        fetch_jars(APP, wait_ms_max=1)
+
+
+def test_a_pom_without_its_jar_is_an_error(repository: Path) -> None:
+    (repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.jar").unlink()
+    with pytest.raises(EnvironmentFailure, match=r"org\.example:tool:2\.0 could not be fetched"):
+        fetch_jars(TOOL)
+
+
+def test_a_class_path_lists_each_jar_once() -> None:
+    both = JarSet.of("both", str(APP), str(TOOL), transitive=True)
+    assert [Path(part).name for part in class_path(both).split(":")] == ["app-1.0.jar", "tool-2.0.jar"]
+
+
+@pytest.mark.parametrize("text", ["a:b", "a:b:c:d", "a::1", "../x:b:1", "a:b:1/2", "a:b:..", 'a:b:"1"', "a:b:[1,2)"])
+def test_a_wrong_coordinate_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="coordinate"):
+        Coordinate.parse(text)
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semel.engine.jars, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"semel\[spark\]"):
+        fetch_jars(APP)
+
+
+def test_named_sets_have_their_own_names() -> None:
+    assert len({jar_set.name for jar_set in JAR_SETS}) == len(JAR_SETS)
