@@ -19,7 +19,7 @@ class Origin(StrEnum):
     REPLICATION = "replication"
 
 
-class AppendRefused(BrokerError):
+class AppendRefused(BrokerError):  # noqa: N818  (says what happened)
     """The record set was not appended; `code` is what the Produce response carries."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -27,7 +27,7 @@ class AppendRefused(BrokerError):
         super().__init__(message, code=code)
 
 
-class ReadRefused(BrokerError):
+class ReadRefused(BrokerError):  # noqa: N818  (says what happened)
     """The offset asked for is not in the log."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -65,7 +65,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """One aborted transaction; `last_offset` is its marker, `last_stable_offset` the one when the marker was written."""
+    """One aborted transaction; `last_offset` is its marker, `last_stable_offset` that of the moment it was written."""
 
     producer_id: int
     first_offset: int

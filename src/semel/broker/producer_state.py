@@ -173,7 +173,7 @@ class ProducerStates:
         return pending
 
     def check_verified(self, header: BatchHeader, token: Verification | None) -> None:
-        """Refuse a transactional write outside an open transaction that was not verified, or whose marker overtook it."""
+        """Refuse a first transactional write that was not verified, or that a marker has overtaken since."""
         if header.producer_id in self._open:
             return
         if token is None or self._verifications.get(header.producer_id) is not token:

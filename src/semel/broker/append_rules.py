@@ -1,0 +1,127 @@
+"""What a record set must look like to be appended by a leader. Reads headers and checksums, decompresses nothing.
+
+Keeps: B4 nothing damaged, oversized or forged (control records) enters the log from a client.
+Why:   records are parsed only where a rule is about single records: null keys on compacted topics, and
+       `message.timestamp.before.max.ms` when it is set. Apache Kafka parses them always; see docs/DIFFERENCES.md.
+"""
+
+from typing import NoReturn
+
+from semel.broker.log_config import UNLIMITED, LogConfig
+from semel.broker.log_types import AppendRefused, Origin
+from semel.errors import ProtocolError, UnsupportedVersionError
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.record_batch import (
+    NO_TIMESTAMP_MS,
+    BatchHeader,
+    Record,
+    TimestampType,
+    check_batch,
+    decode_records,
+    iter_headers,
+    read_header,
+)
+
+
+def check_record_set(
+    record_set: memoryview, config: LogConfig, *, origin: Origin, now_ms: int
+) -> list[tuple[int, BatchHeader]]:
+    """Position and header of each batch; AppendRefused with Kafka's error code when one may not be appended."""
+    batches = _split(record_set, origin)
+    if len(record_set) > config.segment_bytes_max:
+        _refuse(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(record_set)} bytes are more than a segment holds")
+    for position, header in batches:
+        if header.size_bytes > config.batch_bytes_max and origin is Origin.CLIENT:
+            message = f"batch of {header.size_bytes} bytes is above the {config.batch_bytes_max} of max.message.bytes"
+            _refuse(ErrorCode.MESSAGE_TOO_LARGE, message)
+        try:
+            check_batch(record_set, header, position)
+        except ProtocolError as error:
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        if origin is Origin.CLIENT:
+            _check_client_batch(header)
+            _check_time(header, config, now_ms)
+            if config.is_compacted or _needs_each_timestamp(config):
+                _check_records(record_set, position, header, config, now_ms)
+    return batches
+
+
+def _split(record_set: memoryview, origin: Origin) -> list[tuple[int, BatchHeader]]:
+    try:
+        if origin is Origin.CLIENT:
+            return _only_batch(record_set)
+        batches = list(iter_headers(record_set))
+    except UnsupportedVersionError as error:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from None
+    except ProtocolError as error:
+        raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if not batches or sum(header.size_bytes for _, header in batches) != len(record_set):
+        _refuse(ErrorCode.CORRUPT_MESSAGE, "the record set does not end with a whole batch")
+    return batches
+
+
+def _only_batch(record_set: memoryview) -> list[tuple[int, BatchHeader]]:
+    if not len(record_set):
+        _refuse(ErrorCode.INVALID_RECORD, "a produce request needs one batch per partition, found none")
+    header = read_header(record_set)
+    if header.size_bytes < len(record_set):
+        _refuse(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found more")
+    return [(0, header)]
+
+
+def _check_client_batch(header: BatchHeader) -> None:
+    if header.base_offset != 0:
+        _refuse(ErrorCode.INVALID_RECORD, f"the base offset of a new batch must be 0, not {header.base_offset}")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        message = f"{header.record_count} records do not fill offset deltas 0 to {header.last_offset_delta}"
+        _refuse(ErrorCode.INVALID_RECORD, message)
+    if header.is_control:
+        _refuse(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.attributes & 0x07 > 4:
+        _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.attributes & 0x07} is unknown")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            _refuse(ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent sequence {header.base_sequence}")
+    elif header.is_transactional:
+        _refuse(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
+
+
+def _check_time(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        _refuse(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
+    if config.timestamp_type is TimestampType.CREATE_TIME:
+        _check_timestamp(header.max_timestamp_ms, config, now_ms)
+
+
+def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int) -> None:
+    age_ms = now_ms - timestamp_ms
+    if timestamp_ms == NO_TIMESTAMP_MS or -config.timestamp_after_ms_max <= age_ms <= config.timestamp_before_ms_max:
+        return
+    _refuse(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"timestamp {timestamp_ms} is not within {config.timestamp_before_ms_max} ms before "
+        f"and {config.timestamp_after_ms_max} ms after the broker's clock, {now_ms}",
+    )
+
+
+def _needs_each_timestamp(config: LogConfig) -> bool:
+    return config.timestamp_type is TimestampType.CREATE_TIME and config.timestamp_before_ms_max < UNLIMITED
+
+
+def _check_records(record_set: memoryview, position: int, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    for record in _decode(record_set, position, header):
+        if config.is_compacted and record.key is None:
+            _refuse(ErrorCode.INVALID_RECORD, "a compacted topic cannot take a record without a key")
+        if _needs_each_timestamp(config):
+            _check_timestamp(record.timestamp_ms, config, now_ms)
+
+
+def _decode(record_set: memoryview, position: int, header: BatchHeader) -> list[Record]:
+    try:
+        return decode_records(record_set, header, position)
+    except ProtocolError as error:
+        raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+
+
+def _refuse(code: ErrorCode, message: str) -> NoReturn:
+    raise AppendRefused(code, message)

@@ -1,0 +1,92 @@
+"""Producer state from a snapshot and the batches after it; on the way, aborted transactions and leader epochs.
+
+Keeps: B5 the state after a restart is the state before it, with and without a snapshot.
+Why:   a snapshot may be used only when the aborted transactions of everything before it are known, since those are
+       found by the same walk.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from semel.broker.leader_epochs import LeaderEpochs
+from semel.broker.log_files import SNAPSHOT, get_file, offsets_with, path_of, put_file, remove_if_there
+from semel.broker.producer_snapshot import decode_snapshot, encode_snapshot
+from semel.broker.producer_state import NO_OFFSET, ProducerEntry, ProducerStates
+from semel.broker.segment import Segment
+from semel.protocol.record_batch import BatchHeader
+from semel.world.disk import Disk
+
+
+def write_snapshot(disk: Disk, folder: Path, producers: ProducerStates, offset: int) -> None:
+    """Keep the state as it is before `offset`."""
+    put_file(disk, path_of(folder, offset, SNAPSHOT), encode_snapshot(producers.entries.values()))
+
+
+def drop_snapshots(disk: Disk, folder: Path, *, above: int | None = None, below: int | None = None) -> None:
+    """Remove snapshots that no log here leads to any more, or that nothing starts from."""
+    for offset in offsets_with(disk.list_dir(folder), SNAPSHOT):
+        if (above is not None and offset > above) or (below is not None and offset < below):
+            remove_if_there(disk, path_of(folder, offset, SNAPSHOT))
+
+
+def replay(
+    disk: Disk,
+    folder: Path,
+    segments: Sequence[Segment],
+    epochs: LeaderEpochs | None,
+    *,
+    now_ms: int,
+    expiration_ms: int,
+) -> tuple[ProducerStates, LeaderEpochs]:
+    """The producers and leader epochs as of the end of the log; fills in the segments' aborted transactions."""
+    offset_max = _known_until(segments) if epochs is not None else segments[0].base_offset
+    start, entries = _newest_snapshot(disk, folder, offset_max)
+    producers = ProducerStates()
+    for entry in entries:
+        if entry.transaction_first_offset != NO_OFFSET or now_ms - entry.last_timestamp_ms < expiration_ms:
+            producers.load(entry)
+    known = epochs or LeaderEpochs()
+    known.truncate_to(max(start, segments[0].base_offset))
+    for segment in segments:
+        _keep_aborted_below(segment, start)
+        for position, header in _headers_from(segment, start):
+            _replay_batch(segment, position, header, producers)
+            known.assign(header.leader_epoch, header.base_offset)
+    return producers, known
+
+
+def _known_until(segments: Sequence[Segment]) -> int:
+    for segment in segments:
+        if segment.aborted is None:
+            return segment.base_offset
+    return segments[-1].offset_next
+
+
+def _newest_snapshot(disk: Disk, folder: Path, offset_max: int) -> tuple[int, list[ProducerEntry]]:
+    for offset in reversed(offsets_with(disk.list_dir(folder), SNAPSHOT)):
+        path = path_of(folder, offset, SNAPSHOT)
+        if offset <= offset_max:
+            entries = decode_snapshot(get_file(disk, path) or b"")
+            if entries is not None:
+                return offset, entries
+            remove_if_there(disk, path)
+    return 0, []
+
+
+def _keep_aborted_below(segment: Segment, offset: int) -> None:
+    segment.aborted = [one for one in segment.aborted or () if one.last_offset < offset]
+
+
+def _headers_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    if segment.offset_next <= offset:
+        return
+    for position, header in segment.headers(segment.index.position_before_offset(offset)):
+        if header.base_offset >= offset:
+            yield position, header
+
+
+def _replay_batch(segment: Segment, position: int, header: BatchHeader, producers: ProducerStates) -> None:
+    batch = segment.batch_at(position, header.size_bytes) if header.is_control else b""
+    aborted = producers.replay(batch, header)
+    if aborted is not None and segment.aborted is not None:
+        segment.aborted.append(aborted)
