@@ -10,6 +10,8 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from semel.errors import ConfigError, ConnectionFailure, Outcome
+
 Buffer = bytes | bytearray | memoryview
 
 FRAME_LENGTH_BYTES = 4
@@ -94,3 +96,14 @@ class Network(Protocol):
         ssl_context: ssl.SSLContext | None = None,
     ) -> Connection:
         """Connect within the time, or raise ConnectionFailure."""
+
+
+def check_port(port: int) -> None:
+    """Refuse what no network has."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"{port} is not a port", because="ports are 0 to 65535")
+
+
+def not_connected(host: str, port: int, because: str) -> ConnectionFailure:
+    """Make the error of an attempt to connect that failed: nothing can have happened."""
+    return ConnectionFailure(f"cannot connect to {host}:{port}", outcome=Outcome.DID_NOT_HAPPEN, because=because)

@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import ssl
 
-from semel.errors import ConfigError, ConnectionFailure, EnvironmentFailure, Outcome
-from semel.world.network import CLOSE_GRACE_MS, CONNECTIONS_MAX, Serve
+from semel.errors import EnvironmentFailure
+from semel.world.network import CLOSE_GRACE_MS, CONNECTIONS_MAX, Serve, check_port, not_connected
 from semel.world.real_connection import RealConnection
 from semel.world.serving import ConnectionTasks
 
@@ -51,7 +51,7 @@ class RealNetwork:
         connections_max: int = CONNECTIONS_MAX,
     ) -> RealListener:
         """Run `serve` for each connection, then close it; port 0 means any."""
-        _check_port(port)
+        check_port(port)
         tasks = ConnectionTasks(serve, connections_max=connections_max)
         try:
             server = await asyncio.get_running_loop().create_server(
@@ -76,23 +76,14 @@ class RealNetwork:
         ssl_context: ssl.SSLContext | None = None,
     ) -> RealConnection:
         """Connect within the time, or raise ConnectionFailure."""
-        _check_port(port)
+        check_port(port)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: RealConnection(frame_bytes_max=frame_bytes_max), host, port, ssl=ssl_context
                 )
         except TimeoutError as error:
-            raise _not_connected(host, port, f"no answer within {timeout_ms:.0f} ms") from error
+            raise not_connected(host, port, f"no answer within {timeout_ms:.0f} ms") from error
         except OSError as error:
-            raise _not_connected(host, port, str(error)) from error
+            raise not_connected(host, port, str(error)) from error
         return connection
-
-
-def _check_port(port: int) -> None:
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"{port} is not a port", because="ports are 0 to 65535")
-
-
-def _not_connected(host: str, port: int, because: str) -> ConnectionFailure:
-    return ConnectionFailure(f"cannot connect to {host}:{port}", outcome=Outcome.DID_NOT_HAPPEN, because=because)

@@ -1,0 +1,206 @@
+"""The disk of the machine: plain descriptors, positioned reads and writes, no buffering in Python.
+
+Keeps: an append that fails leaves no torn bytes behind while the process lives.
+       Once a sync of a file failed, every later one fails too.
+Why:   after a failed fsync Linux forgets which pages were dirty, so a second fsync would succeed over lost bytes.
+"""
+
+import asyncio
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import cast
+
+from semel.world.disk import Buffer, File, StrPath
+
+IOV_MAX = 1024
+
+
+class RealFile:
+    """One open file with one writer; nobody else changes its length."""
+
+    def __init__(self, path: StrPath, *, create: bool) -> None:
+        """Open for reading and writing."""
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self._size_bytes = os.fstat(self._fd).st_size
+        self._torn = False
+        self._sync_error: OSError | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the file is now."""
+        return self._size_bytes
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Read up to `size` bytes; fewer at the end of the file, none beyond it."""
+        wanted = max(min(size, self._size_bytes - position), 0)
+        data = os.pread(self._fd, wanted, position)
+        while len(data) < wanted:  # one read call of the kernel stops at 2 GiB
+            more = os.pread(self._fd, wanted - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def append(self, *buffers: Buffer) -> int:
+        """Write all buffers at the end, or raise and leave the file as it was; the position they start at."""
+        self._cut_torn_bytes()
+        start = self._size_bytes
+        self._torn = True
+        try:
+            written = _write_all(self._fd, start, [memoryview(buffer).cast("B") for buffer in buffers])
+        except OSError:
+            self._cut_torn_bytes(quietly=True)
+            raise
+        self._torn = False
+        self._size_bytes = start + written
+        return start
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Overwrite in place; may run past the end but may not start beyond it."""
+        if not 0 <= position <= self._size_bytes:
+            raise ValueError(f"cannot write {self._path} at {position}: it ends at {self._size_bytes}")
+        written = _write_all(self._fd, position, [memoryview(data).cast("B")])
+        self._size_bytes = max(self._size_bytes, position + written)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes; it cannot grow this way."""
+        if not 0 <= size <= self._size_bytes:
+            raise ValueError(f"cannot cut {self._path} to {size} bytes: it has {self._size_bytes}")
+        os.ftruncate(self._fd, size)
+        self._size_bytes = size
+
+    def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Make durable what was written so far, and wait for it."""
+        self._sync_descriptor(self._fd)
+
+    async def sync_in_thread(self) -> None:
+        """Make durable what was written so far; on a descriptor of its own, since the file may be closed meanwhile."""
+        if self._sync_error is not None:
+            raise OSError(*self._sync_error.args)
+        await asyncio.get_running_loop().run_in_executor(None, self._sync_and_close, os.dup(self._fd))
+
+    def _sync_and_close(self, fd: int) -> None:
+        try:
+            self._sync_descriptor(fd)
+        finally:
+            os.close(fd)
+
+    def _sync_descriptor(self, fd: int) -> None:
+        if self._sync_error is not None:
+            raise OSError(*self._sync_error.args)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            self._sync_error = OSError(error.errno, error.strerror, str(self._path))
+            raise
+
+    def _cut_torn_bytes(self, *, quietly: bool = False) -> None:
+        if not self._torn:
+            return
+        try:
+            os.ftruncate(self._fd, self._size_bytes)
+            self._torn = False
+        except OSError:
+            if not quietly:  # the next append tries again before it writes
+                raise
+
+
+class RealDisk:
+    """The file system of this machine."""
+
+    def open(self, path: StrPath, *, create: bool = False) -> RealFile:
+        """Open for reading and writing; a missing file is an error unless `create`."""
+        return RealFile(path, create=create)
+
+    def exists(self, path: StrPath) -> bool:
+        """Whether a file or folder of that name is there."""
+        return Path(path).exists()
+
+    def list_dir(self, path: StrPath) -> list[str]:
+        """Names in a folder, sorted."""
+        return sorted(entry.name for entry in Path(path).iterdir())
+
+    def make_dirs(self, path: StrPath) -> None:
+        """Make a folder and its parents; fine when it is there."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def remove(self, path: StrPath) -> None:
+        """Remove a file; who has it open may go on."""
+        Path(path).unlink()
+
+    def remove_tree(self, path: StrPath) -> None:
+        """Remove a folder and all below it."""
+        shutil.rmtree(path)
+
+    def rename(self, old: StrPath, new: StrPath) -> None:
+        """Give a file or folder another name, atomically; an existing file is replaced."""
+        Path(old).replace(new)
+
+    def write_atomically(self, path: StrPath, data: Buffer) -> None:
+        """Replace a whole file durably: after a crash it has the old bytes or the new ones."""
+        target = Path(path)
+        draft = target.with_name(f"{target.name}.tmp")
+        try:
+            _write_durably(draft, data)
+            draft.replace(target)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+
+    def free_bytes(self, path: StrPath) -> int:
+        """How many bytes still fit where `path` is."""
+        facts = os.statvfs(path)
+        return facts.f_bavail * facts.f_frsize
+
+    async def sync(self, file: File) -> None:
+        """Make durable what was written before the call, in a thread, so that the loop goes on."""
+        await cast("RealFile", file).sync_in_thread()
+
+    def sync_now(self, file: File) -> None:
+        """Make durable what was written before the call, and wait for it."""
+        cast("RealFile", file).sync()
+
+
+def _write_all(fd: int, position: int, views: list[memoryview]) -> int:
+    """Write every byte; the kernel may take fewer than given, and no more than IOV_MAX buffers at once."""
+    start = position
+    left = [view for view in views if len(view)]
+    first = 0
+    while first < len(left):
+        written = os.pwritev(fd, left[first : first + IOV_MAX], position)
+        if written == 0:
+            raise OSError(errno.EIO, "the disk took no bytes")
+        position += written
+        while first < len(left) and written >= len(left[first]):
+            written -= len(left[first])
+            first += 1
+        if written:
+            left[first] = left[first][written:]
+    return position - start
+
+
+def _write_durably(path: Path, data: Buffer) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        _write_all(fd, 0, [memoryview(data).cast("B")])
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,171 @@
+"""A disk in memory that can crash, fill up and be slow, as its seed says.
+
+Keeps: after `crash` a file has at least its durable bytes, and every file opened before is of no use.
+Limits: names (create, rename, remove) survive a crash at once; only contents can be lost. Paths are POSIX paths.
+"""
+
+import asyncio
+import errno
+import os
+from pathlib import PurePosixPath
+from typing import cast
+
+from semel.world.disk import Buffer, File, StrPath
+from semel.world.rng import Rng
+from semel.world.virtual_file import Inode, VirtualFile
+
+UNLIMITED_BYTES = 1 << 50
+
+
+class VirtualDisk:
+    """A tree of folders and files; `capacity_bytes` and `sync_delay_ms` may be changed at any time."""
+
+    def __init__(self, rng: Rng, *, capacity_bytes: int = UNLIMITED_BYTES, sync_delay_ms: float = 0.0) -> None:
+        """Start with the root folder and nothing in it."""
+        self.capacity_bytes = capacity_bytes
+        self.sync_delay_ms = sync_delay_ms
+        self._rng = rng
+        self._files: dict[PurePosixPath, Inode] = {}
+        self._folders: set[PurePosixPath] = {PurePosixPath("/"), PurePosixPath()}
+        self._crashes = 0
+
+    def crash(self, *, keep_unsynced: bool = False, torn: bool = True) -> None:
+        """Stop the machine under its programs.
+
+        With `keep_unsynced` only the programs died: every byte written is still there. Otherwise bytes that were not
+        synced are lost, or with `torn` a part of them that the seed decides, perhaps ending in zeros.
+        """
+        self._crashes += 1
+        for path in sorted(self._files):
+            self._files[path].crash(self._rng, keep_unsynced=keep_unsynced, torn=torn)
+
+    def open(self, path: StrPath, *, create: bool = False) -> VirtualFile:
+        """Open for reading and writing; a missing file is an error unless `create`."""
+        place = PurePosixPath(path)
+        if place in self._folders:
+            raise _os_error(errno.EISDIR, place)
+        if place not in self._files:
+            if not create:
+                raise _os_error(errno.ENOENT, place)
+            self._need_folder(place.parent)
+            self._files[place] = Inode()
+        opened_at = self._crashes
+        return VirtualFile(
+            self._files[place], str(place), reserve=self._reserve, alive=lambda: self._crashes == opened_at
+        )
+
+    def exists(self, path: StrPath) -> bool:
+        """Whether a file or folder of that name is there."""
+        place = PurePosixPath(path)
+        return place in self._files or place in self._folders
+
+    def list_dir(self, path: StrPath) -> list[str]:
+        """Names in a folder, sorted."""
+        folder = PurePosixPath(path)
+        self._need_folder(folder)
+        return sorted(place.name for place in (*self._files, *self._folders) if place.parent == folder and place.name)
+
+    def make_dirs(self, path: StrPath) -> None:
+        """Make a folder and its parents; fine when it is there."""
+        place = PurePosixPath(path)
+        for folder in (place, *place.parents):
+            if folder in self._files:
+                raise _os_error(errno.EEXIST if folder == place else errno.ENOTDIR, folder)
+        self._folders.update((place, *place.parents))
+
+    def remove(self, path: StrPath) -> None:
+        """Remove a file; who has it open may go on."""
+        place = PurePosixPath(path)
+        if place in self._folders:
+            raise _os_error(errno.EISDIR, place)
+        if place not in self._files:
+            raise _os_error(errno.ENOENT, place)
+        del self._files[place]
+
+    def remove_tree(self, path: StrPath) -> None:
+        """Remove a folder and all below it."""
+        folder = PurePosixPath(path)
+        self._need_folder(folder)
+        self._files = {place: inode for place, inode in self._files.items() if folder not in place.parents}
+        self._folders = {place for place in self._folders if place != folder and folder not in place.parents}
+
+    def rename(self, old: StrPath, new: StrPath) -> None:
+        """Give a file or folder another name, atomically; an existing file is replaced."""
+        source, target = PurePosixPath(old), PurePosixPath(new)
+        if not self.exists(source):
+            raise _os_error(errno.ENOENT, source)
+        self._need_folder(target.parent)
+        if source in self._files:
+            if target in self._folders:
+                raise _os_error(errno.EISDIR, target)
+            self._files[target] = self._files.pop(source)
+        else:
+            self._rename_folder(source, target)
+
+    def write_atomically(self, path: StrPath, data: Buffer) -> None:
+        """Replace a whole file durably: after a crash it has the old bytes or the new ones."""
+        place = PurePosixPath(path)
+        self._need_folder(place.parent)
+        if place in self._folders:
+            raise _os_error(errno.EISDIR, place)
+        self._reserve(len(data))
+        inode = Inode()
+        inode.change(0, data)
+        inode.finish_sync(inode.begin_sync())
+        self._files[place] = inode
+
+    def free_bytes(self, path: StrPath) -> int:
+        """How many bytes still fit where `path` is."""
+        if not self.exists(path):
+            raise _os_error(errno.ENOENT, PurePosixPath(path))
+        return max(self.capacity_bytes - self._used_bytes(), 0)
+
+    async def sync(self, file: File) -> None:
+        """Make durable what was written before the call, after the delay."""
+        target = cast("VirtualFile", file)
+        target.check_open()
+        begun = target.inode.begin_sync()
+        try:
+            await asyncio.sleep(self.sync_delay_ms / 1000)
+        finally:
+            target.inode.finish_sync(begun)
+        target.check_alive()
+
+    def sync_now(self, file: File) -> None:
+        """Make durable what was written before the call."""
+        target = cast("VirtualFile", file)
+        target.check_open()
+        target.inode.finish_sync(target.inode.begin_sync())
+
+    def _rename_folder(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        if target in self._files:
+            raise _os_error(errno.ENOTDIR, target)
+        if source == target:
+            return
+        if source in target.parents:
+            raise _os_error(errno.EINVAL, target)
+        if target in self._folders and self.list_dir(target):
+            raise _os_error(errno.ENOTEMPTY, target)
+        self._files = {_moved(place, source, target): inode for place, inode in self._files.items()}
+        self._folders = {_moved(place, source, target) for place in self._folders}
+
+    def _need_folder(self, folder: PurePosixPath) -> None:
+        if folder in self._files:
+            raise _os_error(errno.ENOTDIR, folder)
+        if folder not in self._folders:
+            raise _os_error(errno.ENOENT, folder)
+
+    def _used_bytes(self) -> int:
+        return sum(len(inode.data) for inode in self._files.values())
+
+    def _reserve(self, more_bytes: int) -> None:
+        if self.capacity_bytes < UNLIMITED_BYTES and self._used_bytes() + more_bytes > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _moved(place: PurePosixPath, source: PurePosixPath, target: PurePosixPath) -> PurePosixPath:
+    return target / place.relative_to(source) if place == source or source in place.parents else place
+
+
+def _os_error(number: int, path: PurePosixPath) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
