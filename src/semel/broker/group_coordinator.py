@@ -1,7 +1,23 @@
-"""The classic group protocol and committed offsets: one instance per partition of `__consumer_offsets`."""
+"""The classic group protocol and committed offsets: one instance per partition of `__consumer_offsets`.
+
+A pure state machine that behaves as Apache Kafka 4's coordinator does for classic groups. The shell turns wire requests
+into the values of group_types.py, sends each `Answer`, appends each `AppendRecords` in the order given, and calls
+`tick` when `next_deadline_ms` has come.
+
+Keeps: G1 to G8, each explained in the module that keeps it: group_core.py, group_rebalance.py, group_commits.py,
+       group_deletion.py.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
+from semel.broker.group_commits import Commits
+from semel.broker.group_core import AppendFate, GroupCore
+from semel.broker.group_deletion import Deletions
+from semel.broker.group_membership import Membership
+from semel.broker.group_rebalance import Rebalance
+from semel.broker.group_replay import replay
+from semel.broker.group_state import Group
+from semel.broker.group_timers import TimerKey, TimerKind
 from semel.broker.group_types import (
     CommitRequest,
     DeleteOffsetsRequest,
@@ -10,6 +26,7 @@ from semel.broker.group_types import (
     FetchedOffset,
     FetchOffsetsRequest,
     GroupSettings,
+    GroupState,
     HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
@@ -21,85 +38,150 @@ from semel.broker.group_types import (
 )
 from semel.protocol.error_codes import ErrorCode
 
+DESCRIBE_VERSION_GROUP_ID_NOT_FOUND = 6
+GROUP_TYPE = "classic"
+
 
 class GroupCoordinator:
     """Every call gets the time and returns effects; nothing here waits, reads a clock or touches a socket."""
 
     def __init__(self, settings: GroupSettings, new_uuid: Callable[[], str]) -> None:
         """`new_uuid` gives the random part of member ids."""
+        self._core = GroupCore(settings, new_uuid)
+        self._rebalance = Rebalance(self._core)
+        self._membership = Membership(self._core, self._rebalance)
+        self._commits = Commits(self._core)
+        self._deletions = Deletions(self._core)
 
     def join(self, token: int, request: JoinRequest, now_ms: int) -> list[Effect]:
         """JoinGroup; answered when the join phase ends."""
-        raise NotImplementedError
+        self._membership.join(token, request, now_ms)
+        return self._core.drain()
 
-    def sync(self, token: int, request: SyncRequest, now_ms: int) -> list[Effect]:
+    def sync(self, token: int, request: SyncRequest) -> list[Effect]:
         """SyncGroup; answered when the leader's assignment is durable."""
-        raise NotImplementedError
+        self._membership.sync(token, request)
+        return self._core.drain()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Keep the member's session alive."""
-        raise NotImplementedError
+        return self._membership.heartbeat(request, now_ms)
 
     def leave(self, token: int, request: LeaveRequest, now_ms: int) -> list[Effect]:
         """LeaveGroup; answered at once."""
-        raise NotImplementedError
+        self._membership.leave(token, request, now_ms)
+        return self._core.drain()
 
     def commit_offsets(self, token: int, request: CommitRequest, now_ms: int) -> list[Effect]:
         """OffsetCommit; answered when durable, and visible from then on."""
-        raise NotImplementedError
+        self._commits.commit(token, request, now_ms)
+        return self._core.drain()
 
     def commit_offsets_in_transaction(self, token: int, request: TxnCommitRequest, now_ms: int) -> list[Effect]:
         """TxnOffsetCommit; answered when durable, visible when the transaction commits."""
-        raise NotImplementedError
+        self._commits.commit_in_transaction(token, request, now_ms)
+        return self._core.drain()
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The transaction's marker is durable in this partition: show its offsets or drop them."""
-        raise NotImplementedError
+        self._core.offsets.complete(producer_id, commit=commit)
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> tuple[FetchedOffset, ...]:
         """OffsetFetch."""
-        raise NotImplementedError
+        return self._core.offsets.fetch(request)
 
-    def delete_offsets(self, token: int, request: DeleteOffsetsRequest, now_ms: int) -> list[Effect]:
+    def delete_offsets(self, token: int, request: DeleteOffsetsRequest) -> list[Effect]:
         """OffsetDelete."""
-        raise NotImplementedError
+        self._deletions.delete_offsets(token, request)
+        return self._core.drain()
 
     def delete_group(self, token: int, group_id: str, now_ms: int) -> list[Effect]:
         """One group of DeleteGroups."""
-        raise NotImplementedError
+        self._deletions.delete_group(token, group_id, now_ms)
+        return self._core.drain()
 
     def describe_group(self, group_id: str, *, api_version: int = 5) -> DescribedGroup:
         """One group of DescribeGroups."""
-        raise NotImplementedError
+        group = self._core.groups.get(group_id)
+        if group is not None and group.state is not GroupState.DEAD:
+            return group.described()
+        is_told = api_version >= DESCRIBE_VERSION_GROUP_ID_NOT_FOUND
+        error_code = ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.NONE
+        return DescribedGroup(group_id=group_id, state=GroupState.DEAD, error_code=error_code)
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> tuple[ListedGroup, ...]:
         """ListGroups; empty filters let everything through."""
-        raise NotImplementedError
+        wanted_states = {state.lower() for state in states}
+        if types and GROUP_TYPE not in {name.lower() for name in types}:
+            return ()
+        return tuple(
+            ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type or "", state=group.state)
+            for group in self._core.groups.values()
+            if not wanted_states or group.state.lower() in wanted_states
+        )
 
-    def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
+    def topic_deleted(self, topic: str) -> list[Effect]:
         """Every group forgets its offsets of a topic that is gone."""
-        raise NotImplementedError
+        self._deletions.forget_topic(topic)
+        return self._core.drain()
 
     def appended(self, append_token: int, error_code: ErrorCode, base_offset: int, now_ms: int) -> list[Effect]:
         """The fate of an `AppendRecords` is known: durable (NONE) or not in the log. Report in log order."""
-        raise NotImplementedError
+        fate = AppendFate(error_code=error_code, base_offset=base_offset, now_ms=now_ms)
+        self._core.appended(append_token, fate)
+        return self._core.drain()
 
     def append_timed_out(self, append_token: int, now_ms: int) -> list[Effect]:
         """Durability took too long: the waiting request gets an error, the fate stays open until `appended`."""
-        raise NotImplementedError
+        self._core.append_timed_out(append_token, now_ms)
+        return self._core.drain()
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Act on every deadline that has passed."""
-        raise NotImplementedError
+        for key in self._core.timers.pop_due(now_ms):
+            self._expire(key, now_ms)
+        return self._core.drain()
+
+    def _expire(self, key: TimerKey, now_ms: int) -> None:
+        group = self._core.groups.get(key.group_id)
+        if key.kind is TimerKind.RETENTION:
+            self._deletions.expire_offsets(now_ms)
+        elif group is None:
+            return
+        elif key.kind is TimerKind.SESSION:
+            self._rebalance.expire_session(group, key.member_id, now_ms)
+        elif key.kind is TimerKind.JOIN:
+            self._rebalance.expire_join(group, now_ms)
+        else:
+            self._rebalance.expire_sync(group, now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do next."""
-        raise NotImplementedError
+        return self._core.timers.next_deadline_ms()
 
     def load(self, records: Iterable[LoadedRecord | LoadedMarker], now_ms: int) -> list[Effect]:
         """Rebuild everything from the partition, oldest record first."""
-        raise NotImplementedError
+        for record in records:
+            self._core.note_loaded(record.offset)
+            if isinstance(record, LoadedMarker):
+                self._core.offsets.complete(record.producer_id, commit=record.commit)
+            else:
+                replay(self._core, record, now_ms)
+        for group in list(self._core.groups.values()):
+            self._watch_loaded(group, now_ms)
+        return self._core.drain()
 
-    def unload(self) -> list[Effect]:
+    def _watch_loaded(self, group: Group, now_ms: int) -> None:
+        """Give every member a full session to come back; shrink a group that is too large by now."""
+        for member in group.members.values():
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
+        if len(group.members) > self._core.settings.group_members_max:
+            self._rebalance.prepare(group, now_ms)
+
+    def unload(self, now_ms: int) -> list[Effect]:
         """Another broker leads the partition now: answer everyone NOT_COORDINATOR and forget all."""
-        raise NotImplementedError
+        for group in self._core.groups.values():
+            for member_id in list(group.members):
+                self._rebalance.remove_member(group, member_id, ErrorCode.NOT_COORDINATOR)
+        self._core.abandon(ErrorCode.NOT_COORDINATOR, now_ms)
+        return self._core.drain()

@@ -5,6 +5,7 @@ cost nothing. An entry in the heap may be early; the dictionary has the truth, a
 """
 
 import heapq
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -62,14 +63,18 @@ class Timers:
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> TimerKey | None:
-        """Take out the key whose deadline passed first."""
-        self._settle()
-        if not self._heap or self._heap[0][0] > now_ms:
-            return None
-        key = heapq.heappop(self._heap)[1]
-        del self._deadlines[key], self._queued[key]
-        return key
+    def pop_due(self, now_ms: int) -> Iterator[TimerKey]:
+        """Take out the keys whose deadline has passed, earliest first.
+
+        Looks anew at each step, since acting on one deadline cancels or moves others.
+        """
+        while True:
+            self._settle()
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
+            key = heapq.heappop(self._heap)[1]
+            del self._deadlines[key], self._queued[key]
+            yield key
 
     def _settle(self) -> None:
         """Make the top of the heap a true deadline."""

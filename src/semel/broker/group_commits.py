@@ -1,0 +1,162 @@
+"""OffsetCommit and TxnOffsetCommit: who may commit, and when it becomes visible.
+
+Keeps: G6 a commit by a member of an older generation, a fenced instance or a stranger is refused and never visible;
+       G7 a commit that was answered without error is visible after any restart.
+Sources: KIP-447 (fencing of commits in transactions), KIP-345 (fencing by group instance).
+"""
+
+from collections.abc import Iterable
+
+from semel.broker.group_core import AppendFate, GroupCore
+from semel.broker.group_records import OffsetKey, OffsetValue, fits_string, offset_record
+from semel.broker.group_state import Group
+from semel.broker.group_types import (
+    NO_MEMBER_ID,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    CommitRequest,
+    CommitResponse,
+    GroupState,
+    OffsetToCommit,
+    PartitionResult,
+    TxnCommitRequest,
+)
+from semel.protocol.error_codes import ErrorCode
+
+COMMIT_VERSION_GROUP_ID_NOT_FOUND = 9
+
+
+class Commits:
+    """Judges commits, and applies them when their records are durable."""
+
+    def __init__(self, core: GroupCore) -> None:
+        """Work on the shared state."""
+        self._core = core
+
+    def commit(self, token: int, request: CommitRequest, now_ms: int) -> None:
+        """OffsetCommit."""
+        fault = self._fault_of_commit(request)
+        if fault is not ErrorCode.NONE:
+            self._core.answer(token, _refused(request.offsets, fault))
+            return
+        group = self._core.group(request.group_id, now_ms)
+        member = group.members.get(request.member_id)
+        if member is not None:  # a commit proves the member alive as well as a heartbeat does
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
+        expire_timestamp_ms = None if request.retention_ms < 0 else now_ms + request.retention_ms
+        self._store(token, request, now_ms, expire_timestamp_ms)
+
+    def commit_in_transaction(self, token: int, request: TxnCommitRequest, now_ms: int) -> None:
+        """TxnOffsetCommit."""
+        fault = self._core.fault_of_group_id(request.group_id)
+        if fault is ErrorCode.NONE:
+            fault = self._fault_of_commit(request)
+        if fault is not ErrorCode.NONE:
+            self._core.answer(token, _refused(request.offsets, fault))
+        else:
+            self._core.group(request.group_id, now_ms)
+            self._store(token, request, now_ms, None)
+
+    def _fault_of_commit(self, request: CommitRequest | TxnCommitRequest) -> ErrorCode:
+        group = self._core.groups.get(request.group_id)
+        if not fits_string(request.group_id):
+            return ErrorCode.INVALID_GROUP_ID
+        if group is None:
+            return _fault_of_unknown_group(request)
+        if group.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if group.state is GroupState.EMPTY and request.generation < 0:
+            return ErrorCode.NONE
+        return _fault_of_owner(group, request)
+
+    def _store(
+        self, token: int, request: CommitRequest | TxnCommitRequest, now_ms: int, expire_timestamp_ms: int | None
+    ) -> None:
+        results = tuple(self._judge(offset) for offset in request.offsets)
+        accepted = {
+            OffsetKey(group_id=request.group_id, topic=offset.topic, partition=offset.partition): OffsetValue(
+                offset_next=offset.offset_next,
+                leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+                commit_timestamp_ms=now_ms,
+                expire_timestamp_ms=expire_timestamp_ms,
+            )
+            for offset, result in zip(request.offsets, results, strict=True)
+            if result.error_code is ErrorCode.NONE
+        }
+        if accepted:
+            self._append(token, request, results, accepted)
+        else:
+            self._core.answer(token, CommitResponse(results=results))
+
+    def _judge(self, offset: OffsetToCommit) -> PartitionResult:
+        is_large = len(offset.metadata) > self._core.settings.offset_metadata_bytes_max
+        if is_large or not fits_string(offset.metadata):
+            return _result(offset, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        return _result(offset, ErrorCode.NONE if fits_string(offset.topic) else ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+    def _append(
+        self,
+        token: int,
+        request: CommitRequest | TxnCommitRequest,
+        results: tuple[PartitionResult, ...],
+        accepted: dict[OffsetKey, OffsetValue],
+    ) -> None:
+        is_transactional = isinstance(request, TxnCommitRequest)
+        producer_id = request.producer_id if isinstance(request, TxnCommitRequest) else NO_PRODUCER_ID
+        producer_epoch = request.producer_epoch if isinstance(request, TxnCommitRequest) else NO_PRODUCER_EPOCH
+
+        def apply(fate: AppendFate) -> None:
+            self._core.offsets.finish(accepted)
+            for index, (key, value) in enumerate(accepted.items() if fate.is_durable else ()):
+                if is_transactional:
+                    self._core.offsets.put_pending(producer_id, key, value, fate.base_offset + index)
+                else:
+                    self._core.offsets.put(key, value, fate.base_offset + index)
+
+        def answer(error_code: ErrorCode, _now_ms: int) -> None:
+            failed = _refused(request.offsets, error_code)
+            self._core.answer(token, CommitResponse(results=results) if error_code is ErrorCode.NONE else failed)
+
+        self._core.offsets.start(accepted)
+        self._core.append(
+            request.group_id,
+            tuple(offset_record(key, value) for key, value in accepted.items()),
+            apply=apply,
+            answer=answer,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+
+
+def _fault_of_unknown_group(request: CommitRequest | TxnCommitRequest) -> ErrorCode:
+    if request.generation < 0:
+        return ErrorCode.NONE
+    is_told = isinstance(request, CommitRequest) and request.api_version >= COMMIT_VERSION_GROUP_ID_NOT_FOUND
+    return ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION
+
+
+def _fault_of_owner(group: Group, request: CommitRequest | TxnCommitRequest) -> ErrorCode:
+    """Check that the commit comes from a member of the current generation.
+
+    A transaction of a client from before KIP-447 names no member and is let through, as Kafka does.
+    """
+    is_transactional = isinstance(request, TxnCommitRequest)
+    names_member = request.member_id != NO_MEMBER_ID or request.group_instance_id is not None
+    if request.generation < 0 and not names_member:
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+    fault = group.fault_of_member(request.member_id, request.group_instance_id)
+    if fault is not ErrorCode.NONE:
+        return fault
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    is_syncing = group.state is GroupState.COMPLETING_REBALANCE
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_syncing and not is_transactional else ErrorCode.NONE
+
+
+def _result(offset: OffsetToCommit, error_code: ErrorCode) -> PartitionResult:
+    return PartitionResult(topic=offset.topic, partition=offset.partition, error_code=error_code)
+
+
+def _refused(offsets: Iterable[OffsetToCommit], error_code: ErrorCode) -> CommitResponse:
+    return CommitResponse(results=tuple(_result(offset, error_code) for offset in offsets))
