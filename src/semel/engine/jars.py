@@ -207,8 +207,17 @@ def _not_fetched(coordinate: Coordinate, reason: str, printed: str) -> Environme
     return EnvironmentFailure(
         f"{coordinate} could not be fetched: {reason}",
         because="\n              ".join(["Ivy's last lines:", *lines[-SHOWN_LINES_MAX:]]),
-        next_command="check the network, or set SEMEL_IVY_SETTINGS to an Ivy settings file for your mirror",
+        next_command=_next_step(printed),
     )
+
+
+def _next_step(printed: str) -> str:
+    if "PKIX path" in printed:
+        return (
+            "this Java does not trust the certificate: use the system's Java, or name a trust store that does with"
+            " JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE"
+        )
+    return "check the network, or set SEMEL_IVY_SETTINGS to an Ivy settings file for your mirror"
 
 
 def _say(line: str) -> None:

@@ -92,6 +92,21 @@ def test_a_pom_without_its_jar_is_an_error(repository: Path) -> None:
         fetch_jars(TOOL)
 
 
+def test_a_certificate_that_java_does_not_trust_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"""#!/bin/sh
+case "$1" in
+  -XshowSettings*) echo ' java.specification.version = 17'; echo ' java.home = {tmp_path}' ;;
+  *) echo 'Server access error (PKIX path building failed: unable to find valid certification path)'; exit 1 ;;
+esac
+""")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    with pytest.raises(EnvironmentFailure, match=r"(?s)PKIX path.*does not trust the certificate.*trustStore"):
+        fetch_jars(APP)
+
+
 def test_a_class_path_lists_each_jar_once() -> None:
     both = JarSet.of("both", str(APP), str(TOOL), transitive=True)
     assert [Path(part).name for part in class_path(both).split(":")] == ["app-1.0.jar", "tool-2.0.jar"]
