@@ -48,6 +48,15 @@ class LeaderEpochs:
             found = epoch
         raise AssertionError("the newest epoch is above the one asked for")
 
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that wrote this offset, -1 when none has."""
+        found = UNKNOWN_EPOCH
+        for epoch, start_offset in self.entries:
+            if start_offset > offset:
+                break
+            found = epoch
+        return found
+
     def truncate_to(self, offset: int) -> None:
         """Forget epochs that wrote only at or after `offset`."""
         self.entries = [entry for entry in self.entries if entry[1] < offset]

@@ -158,6 +158,12 @@ class LogSlice:
                 return self.slices[0].read()
             return b"".join(piece.read() for piece in self.slices)
 
+    def chunks(self, chunk_bytes_max: int) -> Iterator[bytes]:
+        """Read it piece by piece, then close."""
+        with self:
+            for piece in self.slices:
+                yield from piece.chunks(chunk_bytes_max)
+
     def close(self) -> None:
         """Let go of the files."""
         for piece in self.slices:

@@ -9,7 +9,6 @@ Keeps: B2 bytes that are no Kafka request end that connection and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -51,7 +50,7 @@ class Head:
             raise ProtocolError(f"not a Kafka request header: {error}") from None
 
 
-class Silenced(Exception):
+class Silenced(Exception):  # noqa: N818  (a way out of the loop, not a failure)
     """The connection stays open and nothing is said on it any more."""
 
 

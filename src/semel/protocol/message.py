@@ -10,7 +10,7 @@ Keeps: P1 bytes that do not fit the schema are a ProtocolError, never another ex
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -62,6 +62,10 @@ class Payload(Protocol):
     @property
     def size_bytes(self) -> int:
         """How many bytes it will put on the wire."""
+        ...
+
+    def chunks(self, chunk_bytes: int) -> Iterator[bytes]:
+        """Read it piece by piece."""
         ...
 
 

@@ -1,0 +1,228 @@
+"""Fetch (key 1, v4-17): read batches, waiting for new ones when there are too few.
+
+Keeps:    B8 a reader never gets anything at or above the high watermark (read_committed: the last stable offset).
+Differs:  docs/DIFFERENCES.md#k01
+Versions: v4 isolation level; v5 log start offset; v7 sessions; v9 leader epoch; v11 rack; v12 first flexible;
+          v13 topic ids; v15 replica state; v16 leader endpoints; v17 replica directory.
+Sources:  KIP-74, KIP-98, KIP-227, KIP-320, KIP-516, KIP-951.
+
+Size rules: whole batches up to the partition's and the request's limit, except that the first partition with data
+gives at least one batch however large it is, so that a reader always gets on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from semel.broker.context import Context
+from semel.broker.fetch_session import NO_SESSION, FetchPlan, Remembered, TopicKey
+from semel.broker.log_types import LogSlice, ReadRefused
+from semel.broker.partition import READ_COMMITTED, Partition, Waiter
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+Row = tuple[TopicKey, Remembered, PartitionData]
+
+
+def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """One error for the whole request, and for each partition named in it."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_refused(partition.partition, code) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _refused(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None)
+
+
+@api(FetchRequest, FetchResponse, first=4, last=17, refuse=refuse)
+async def answer(context: Context, request: FetchRequest) -> FetchResponse:
+    """Read every partition of the request or its session; wait once if that is too little."""
+    plan = context.fetch_sessions.plan_fetch(request, context.version)
+    if plan.error_code:
+        return FetchResponse(error_code=plan.error_code)
+    deadline_ms = context.broker.world.clock.monotonic_ms() + request.max_wait_ms
+    while True:
+        rows = _read_all(context, request, plan)
+        left_ms = deadline_ms - context.broker.world.clock.monotonic_ms()
+        if left_ms <= 0 or _is_enough(rows, request.min_bytes):
+            return _response(context, plan, rows)
+        watched = [p for key, row in plan.partitions if (p := _find(context, key, row)) is not None]
+        await Waiter(watched).wait(context.broker.world, left_ms)
+
+
+def _is_enough(rows: list[Row], min_bytes: int) -> bool:
+    size = 0
+    for _, _, data in rows:
+        if data.error_code or data.diverging_epoch.end_offset >= 0:
+            return True
+        size += _size(data)
+    return size >= min_bytes
+
+
+def _size(data: PartitionData) -> int:
+    return data.records.size_bytes if isinstance(data.records, LogSlice) else 0
+
+
+def _topic_name(context: Context, key: TopicKey) -> str | None:
+    if isinstance(key, str):
+        return key
+    topic = context.broker.state.topic_by_id(key)
+    return topic.name if topic else None
+
+
+def _find(context: Context, key: TopicKey, row: Remembered) -> Partition | None:
+    name = _topic_name(context, key)
+    return context.broker.partitions.get((name, row.asked.partition)) if name is not None else None
+
+
+def _read_all(context: Context, request: FetchRequest, plan: FetchPlan) -> list[Row]:
+    left_bytes = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
+    rows: list[Row] = []
+    first = True
+    for key, remembered in plan.partitions:
+        partition = _find(context, key, remembered)
+        if partition is None:
+            code = _missing(context, key, remembered.asked.partition)
+            rows.append((key, remembered, _with_leader(context, key, _refused(remembered.asked.partition, code))))
+            continue
+        data = _read(partition, remembered, request.isolation_level, left_bytes, minimum_one_batch=first)
+        size = _size(data)
+        first = first and size == 0
+        left_bytes = max(left_bytes - size, 0)
+        rows.append((key, remembered, data))
+    return rows
+
+
+def _missing(context: Context, key: TopicKey, index: int) -> ErrorCode:
+    name = _topic_name(context, key)
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    known = context.broker.state.topics.get(name)
+    if known is None or not 0 <= index < len(known.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _read(
+    partition: Partition, row: Remembered, isolation_level: int, left_bytes: int, *, minimum_one_batch: bool
+) -> PartitionData:
+    asked, log = row.asked, partition.log
+    wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
+    if wrong_epoch:
+        return _refused(asked.partition, wrong_epoch)
+    limit = partition.readable_to(isolation_level)
+    data = PartitionData(
+        partition_index=asked.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=() if isolation_level == READ_COMMITTED else None,
+    )
+    if asked.last_fetched_epoch >= 0 and _diverged(partition, row, data):
+        return data
+    if not log.log_start_offset <= asked.fetch_offset <= log.high_watermark:
+        refused = _refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        refused.high_watermark, refused.log_start_offset = log.high_watermark, log.log_start_offset
+        refused.last_stable_offset = log.last_stable_offset
+        return refused
+    size_max = min(asked.partition_max_bytes, left_bytes)
+    if asked.fetch_offset >= limit or (size_max <= 0 and not minimum_one_batch):
+        return data
+    return _fill(partition, data, asked.fetch_offset, limit, size_max, minimum_one_batch=minimum_one_batch)
+
+
+def _fill(
+    partition: Partition, data: PartitionData, offset: int, limit: int, bytes_max: int, *, minimum_one_batch: bool
+) -> PartitionData:
+    try:
+        piece = partition.log.read(offset, bytes_max=bytes_max, offset_limit=limit, minimum_one_batch=minimum_one_batch)
+    except ReadRefused as refused:
+        return _refused(data.partition_index, ErrorCode(refused.code))
+    data.records = piece
+    if data.aborted_transactions is not None and piece.size_bytes:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in partition.log.aborted_transactions(offset, limit)
+        ]
+    return data
+
+
+def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> bool:
+    end = partition.log.offset_for_leader_epoch(row.asked.last_fetched_epoch)
+    if end.leader_epoch == row.asked.last_fetched_epoch and end.offset_next >= row.asked.fetch_offset:
+        return False
+    data.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.offset_next)
+    return True
+
+
+def _response(context: Context, plan: FetchPlan, rows: list[Row]) -> FetchResponse:
+    shown = [row for row in rows if not plan.incremental or _is_news(*row[1:])]
+    for _, remembered, data in rows:
+        remembered.high_watermark = data.high_watermark
+        remembered.last_stable_offset = data.last_stable_offset
+        remembered.log_start_offset = data.log_start_offset
+    response = FetchResponse(
+        session_id=plan.session.id if plan.session else NO_SESSION, responses=list(_by_topic(shown))
+    )
+    if context.version >= 16:
+        response.node_endpoints = _endpoints(context, {data.current_leader.leader_id for _, _, data in shown})
+    return response
+
+
+def _is_news(remembered: Remembered, data: PartitionData) -> bool:
+    return (
+        bool(data.error_code)
+        or _size(data) > 0
+        or data.diverging_epoch.end_offset >= 0
+        or data.high_watermark != remembered.high_watermark
+        or data.log_start_offset != remembered.log_start_offset
+        or data.last_stable_offset != remembered.last_stable_offset
+    )
+
+
+def _by_topic(rows: list[Row]) -> Iterator[FetchableTopicResponse]:
+    topics: dict[TopicKey, list[PartitionData]] = {}
+    for key, _, data in rows:
+        topics.setdefault(key, []).append(data)
+    for key, partitions in topics.items():
+        if isinstance(key, UUID) or key is None:
+            yield FetchableTopicResponse(topic_id=key, partitions=partitions)
+        else:
+            yield FetchableTopicResponse(topic=key, partitions=partitions)
+
+
+def _with_leader(context: Context, key: TopicKey, data: PartitionData) -> PartitionData:
+    name = _topic_name(context, key)
+    topic = context.broker.state.topics.get(name) if name is not None else None
+    if topic is not None and data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        place = topic.partitions[data.partition_index]
+        data.current_leader = LeaderIdAndEpoch(leader_id=place.leader, leader_epoch=place.leader_epoch)
+    return data
+
+
+def _endpoints(context: Context, leaders: set[int]) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+        for node in context.broker.cluster.nodes
+        if node.id in leaders
+    ]

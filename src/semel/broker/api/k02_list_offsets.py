@@ -1,0 +1,97 @@
+"""ListOffsets (key 2, v1-10): the first, last or timed offset of partitions.
+
+Keeps:    B8 the last offset of a read_committed reader is the last stable offset.
+Differs:  docs/DIFFERENCES.md#k02
+Versions: v2 isolation level; v4 leader epoch; v6 first flexible; v7 max timestamp; v8 earliest local; v9 latest tiered;
+          v10 timeout.
+Sources:  KIP-79, KIP-98, KIP-320, KIP-734, KIP-405.
+"""
+
+from __future__ import annotations
+
+from semel.broker.api.k00_produce import missing_partition
+from semel.broker.context import Context
+from semel.broker.log_types import OffsetAndTimestamp
+from semel.broker.partition import Partition
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+
+def refuse(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+    """The same error for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=code)
+                    for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@api(ListOffsetsRequest, ListOffsetsResponse, first=1, last=10, refuse=refuse)
+async def answer(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look each partition up."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_look_up(context, topic.name, row, request.isolation_level) for row in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    context: Context, topic: str, row: ListOffsetsPartition, isolation_level: int
+) -> ListOffsetsPartitionResponse:
+    response = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+    partition = context.broker.partitions.get((topic, row.partition_index))
+    if partition is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.error_code = missing_partition(context, topic, row.partition_index, unknown)
+        return response
+    response.error_code = partition.check_leader_epoch(row.current_leader_epoch)
+    if response.error_code:
+        return response
+    found = _find(partition, row.timestamp, isolation_level)
+    if found is not None:
+        response.offset, response.timestamp = found.offset, found.timestamp_ms
+        response.leader_epoch = found.leader_epoch
+    return response
+
+
+def _find(partition: Partition, timestamp: int, isolation_level: int) -> OffsetAndTimestamp | None:
+    log = partition.log
+    limit = partition.readable_to(isolation_level)
+    match timestamp:
+        case _ if timestamp == LATEST:
+            return OffsetAndTimestamp(offset=limit, timestamp_ms=-1, leader_epoch=partition.leader_epoch)
+        case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            first = log.log_start_offset
+            return OffsetAndTimestamp(offset=first, timestamp_ms=-1, leader_epoch=log.epochs.epoch_at(first))
+        case _ if timestamp == MAX_TIMESTAMP:
+            found = log.max_timestamp_offset()
+        case _ if timestamp >= 0:
+            found = log.offset_for_timestamp(timestamp)
+        case _:
+            return None
+    return found if found is not None and found.offset < limit else None

@@ -1,0 +1,54 @@
+"""FindCoordinator (key 10, v0-6): which broker coordinates a group.
+
+Differs:  docs/DIFFERENCES.md#k10
+Versions: v1 key type; v3 first flexible; v4 many keys at once; v5 and v6 add error codes only.
+Sources:  KIP-98, KIP-699.
+"""
+
+from __future__ import annotations
+
+from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE
+from semel.broker.context import Context
+from semel.broker.groups import coordinator_partition
+from semel.broker.registry import api
+from semel.broker.topics import create_internal_topic
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+KEY_GROUP = 0
+
+
+def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+    """The error at the top and for every key."""
+    rows = [Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1, coordinators=rows)
+
+
+@api(FindCoordinatorRequest, FindCoordinatorResponse, first=0, last=6, refuse=refuse)
+async def answer(context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Create the coordinator's topic when it is not there yet, then name the leader of the key's partition."""
+    if context.version >= 4:
+        return FindCoordinatorResponse(
+            coordinators=[_find(context, request.key_type, key) for key in request.coordinator_keys]
+        )
+    row = _find(context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=row.error_code, error_message=row.error_message, node_id=row.node_id, host=row.host, port=row.port
+    )
+
+
+def _find(context: Context, key_type: int, key: str) -> Coordinator:
+    if key_type != KEY_GROUP:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
+    broker = context.broker
+    create_internal_topic(broker, GROUP_TOPIC)
+    topic = broker.state.topics[GROUP_TOPIC]
+    leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
+    node = next((node for node in broker.cluster.nodes if node.id == leader and leader != OFFLINE), None)
+    if node is None:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)

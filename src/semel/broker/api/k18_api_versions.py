@@ -1,0 +1,49 @@
+"""ApiVersions (key 18, v0-4): tell a client what this broker speaks.
+
+Keeps:    B1 the broker advertises exactly what it implements.
+Differs:  docs/DIFFERENCES.md#k18
+Versions: v3 first flexible, but its response keeps header v0 so that any client can read it.
+Sources:  KIP-35, KIP-511, KIP-584.
+"""
+
+from __future__ import annotations
+
+import re
+
+from semel.broker.context import Context
+from semel.broker.registry import api, apis
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def refuse(_: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
+    """An error answer; for an unknown version it lists what may be asked instead."""
+    keys = _advertised() if code is ErrorCode.UNSUPPORTED_VERSION else []
+    return ApiVersionsResponse(error_code=code, api_keys=keys)
+
+
+@api(
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    first=0,
+    last=4,
+    refuse=refuse,
+    before_authentication=True,
+)
+async def answer(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """List every API with its versions."""
+    if context.version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(name) for name in names):
+            return refuse(request, ErrorCode.INVALID_REQUEST)
+        context.session.client_software = " ".join(names)
+    return ApiVersionsResponse(api_keys=_advertised())
+
+
+def _advertised() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=entry.key, min_version=entry.advertised_first, max_version=entry.last)
+        for entry in sorted(apis().values(), key=lambda entry: entry.key)
+    ]

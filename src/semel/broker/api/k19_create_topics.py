@@ -1,0 +1,102 @@
+"""CreateTopics (key 19, v2-7): create topics, each on its own merits.
+
+Keeps:    B5 a topic is durable before it is visible.
+Differs:  docs/DIFFERENCES.md#k19
+Versions: v1 validate only; v4 defaults for count and factor; v5 first flexible, returns settings; v7 topic id.
+Sources:  KIP-4, KIP-464, KIP-525, KIP-516.
+"""
+
+from __future__ import annotations
+
+from semel.broker.cluster_state import TopicSet
+from semel.broker.config import TOPIC_KEYS, effective_topic_config
+from semel.broker.context import Context
+from semel.broker.controller import Refused
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+SOURCE_TOPIC = 1
+SOURCE_STATIC_BROKER = 4
+SOURCE_DEFAULT = 5
+
+
+def refuse(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+    """The same error for every topic."""
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=topic.name, error_code=code, error_message=None) for topic in request.topics]
+    )
+
+
+@api(CreateTopicsRequest, CreateTopicsResponse, first=2, last=7, refuse=refuse)
+async def answer(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Plan every topic, then commit those that passed."""
+    names = [topic.name for topic in request.topics]
+    planned: list[TopicSet] = []
+    rows = []
+    for topic in request.topics:
+        if names.count(topic.name) > 1:
+            rows.append(_refused(topic.name, ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {topic.name}"))
+            continue
+        try:
+            plan = _plan(context, topic)
+        except Refused as refused:
+            rows.append(_refused(topic.name, ErrorCode(refused.code), refused.summary))
+            continue
+        planned.append(plan)
+        rows.append(_created(context, plan))
+    if not request.validate_only:
+        context.broker.cluster.controller.commit(planned)
+    return CreateTopicsResponse(topics=rows)
+
+
+def _refused(name: str, code: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
+
+
+def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
+    settings = context.broker.settings
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set: use one of them.",
+        )
+    return context.broker.cluster.controller.plan_topic(
+        topic.name,
+        partitions=settings.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions,
+        replication_factor=(
+            settings.number("default.replication.factor")
+            if topic.replication_factor == -1
+            else topic.replication_factor
+        ),
+        config={row.name: row.value for row in topic.configs if row.value is not None},
+        assignments={row.partition_index: row.broker_ids for row in topic.assignments} or None,
+    )
+
+
+def _created(context: Context, plan: TopicSet) -> CreatableTopicResult:
+    topic = plan.topic
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=_configs(context, plan),
+    )
+
+
+def _configs(context: Context, plan: TopicSet) -> list[CreatableTopicConfigs]:
+    own, given = plan.topic.config, context.broker.broker_config()
+    rows = []
+    for name, value in effective_topic_config(own, given).items():
+        inherited = SOURCE_STATIC_BROKER if TOPIC_KEYS[name].broker_key in given else SOURCE_DEFAULT
+        source = SOURCE_TOPIC if name in own else inherited
+        rows.append(CreatableTopicConfigs(name=name, value=value, config_source=source))
+    return rows

@@ -1,0 +1,56 @@
+"""DeleteTopics (key 20, v1-6): delete topics by name or id.
+
+Differs:  docs/DIFFERENCES.md#k20
+Versions: v4 first flexible; v5 error messages; v6 by topic id.
+Sources:  KIP-4, KIP-516, KIP-599.
+"""
+
+from __future__ import annotations
+
+from semel.broker.context import Context
+from semel.broker.controller import Refused
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+    """The same error for every topic."""
+    asked = list(request.topics) or [DeleteTopicState(name=name) for name in request.topic_names]
+    rows = [DeletableTopicResult(name=row.name, topic_id=row.topic_id, error_code=code) for row in asked]
+    return DeleteTopicsResponse(responses=rows)
+
+
+@api(DeleteTopicsRequest, DeleteTopicsResponse, first=1, last=6, refuse=refuse)
+async def answer(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete each topic that there is."""
+    if not context.broker.settings.enabled("delete.topic.enable"):
+        return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
+    asked = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[_delete(context, row) for row in asked])
+
+
+def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
+    state = context.broker.state
+    if row.topic_id is not None:
+        topic = state.topic_by_id(row.topic_id)
+        if topic is None:
+            message = "This server does not host this topic ID."
+            return DeletableTopicResult(
+                name=None, topic_id=row.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID, error_message=message
+            )
+        name = topic.name
+    else:
+        name = row.name or ""
+    result = DeletableTopicResult(name=name, topic_id=state.topics[name].id if name in state.topics else None)
+    controller = context.broker.cluster.controller
+    try:
+        controller.commit([controller.plan_removal(name)])
+    except Refused as refused:
+        result.error_code, result.error_message = ErrorCode(refused.code), refused.summary
+    return result

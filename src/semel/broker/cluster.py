@@ -1,0 +1,209 @@
+"""The embedded cluster: brokers and a controller in one process, on one event loop.
+
+For laptops, tests and drills; production is Apache Kafka, which speaks the same protocol. Every broker has its own
+port and data folder. The sync face of this class is `semel.Cluster`.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from semel.broker.broker import Broker
+from semel.broker.cluster_state import ClusterId, ClusterState, Node
+from semel.broker.config import BrokerSettings
+from semel.broker.controller import Controller, Refused
+from semel.broker.intercept import Action, Hook, Intercepts, Seen
+from semel.broker.log import PartitionLog
+from semel.broker.log_config import FlushPolicy, LogConfig
+from semel.broker.registry import apis
+from semel.broker.sasl import Credentials
+from semel.errors import ConfigError
+from semel.protocol.error_codes import ErrorCode
+from semel.world.world import World
+
+log = logging.getLogger("semel.broker")
+
+METADATA_FOLDER = "controller/__cluster_metadata-0"
+BROKERS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic to create at start: `orders:6:3` is six partitions with three replicas each."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> TopicSpec:
+        """Read `name`, `name:partitions` or `name:partitions:replicas`."""
+        name, *numbers = text.split(":")
+        try:
+            counts = [int(number) for number in numbers]
+        except ValueError:
+            counts = [0]
+        if not name or len(counts) > 2 or any(count < 1 for count in counts):
+            raise ConfigError(f"topic {text!r} cannot be read", you_want="name:partitions:replicas, such as orders:6:3")
+        return cls(name=name, **dict(zip(("partitions", "replication_factor"), counts, strict=False)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How to start a cluster. `port` is the first broker's; the others follow it. 0 means any free ports."""
+
+    data: Path
+    brokers: int = 3
+    host: str = "127.0.0.1"
+    port: int = 0
+    topics: Sequence[TopicSpec] = ()
+    flush: FlushPolicy = FlushPolicy.OS
+    config: Mapping[str, str] = field(default_factory=dict)
+    ssl_context: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if not 1 <= self.brokers <= BROKERS_MAX:
+            raise ConfigError(f"brokers={self.brokers}: a cluster has 1 to {BROKERS_MAX} brokers")
+
+
+class ClusterCore:
+    """The cluster, to be used from one event loop."""
+
+    def __init__(self, settings: ClusterSettings, world_of: Callable[[int], World]) -> None:
+        """`world_of` gives each broker its clock, randomness, disk and network; 0 is the controller."""
+        self.settings = settings
+        self.intercepts = Intercepts()
+        self.brokers: dict[int, Broker] = {}
+        self._worlds = world_of
+        self._controller: Controller | None = None
+        self._metadata_log: PartitionLog | None = None
+
+    @property
+    def controller(self) -> Controller:
+        """The controller that takes changes."""
+        assert self._controller is not None, "the cluster was not started"
+        return self._controller
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told is the controller."""
+        return min(self.brokers)
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The brokers that can be reached now."""
+        return [broker.node for broker in self.brokers.values()]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses for `bootstrap.servers`."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+
+    async def start(self) -> None:
+        """Recover what is on the disk, open the ports, create the topics asked for."""
+        apis()
+        ids = range(1, self.settings.brokers + 1)
+        self._open_controller(ids)
+        try:
+            for broker_id in ids:
+                await self._start_broker(broker_id)
+            self._create_topics()
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _open_controller(self, ids: Sequence[int]) -> None:
+        world = self._worlds(0)
+        folder = self.settings.data / METADATA_FOLDER
+        world.disk.make_dirs(folder)
+        self._metadata_log = PartitionLog.open(
+            world.disk, folder, LogConfig(), now_ms=world.clock.wall_ms(), clean=False
+        )
+        self._controller = Controller(self._metadata_log, ids, world.clock, world.rng.fork("controller"), self._publish)
+        if not self.controller.state.cluster_id:
+            new_id = base64.urlsafe_b64encode(world.rng.uuid().bytes).decode().rstrip("=")
+            self.controller.commit([ClusterId(cluster_id=new_id)])
+        self._check_brokers(ids)
+
+    def _check_brokers(self, ids: Sequence[int]) -> None:
+        topics = self.controller.state.topics.values()
+        used = {replica for topic in topics for place in topic.partitions for replica in place.replicas}
+        if used - set(ids):
+            raise ConfigError(
+                f"the data in {self.settings.data} was written by {max(used)} brokers",
+                you_wrote=f"brokers={len(ids)}",
+                you_want=f"brokers={max(used)}",
+            )
+
+    async def _start_broker(self, broker_id: int) -> None:
+        broker = Broker(
+            broker_id=broker_id,
+            folder=self.settings.data / f"broker-{broker_id}",
+            world=self._worlds(broker_id),
+            cluster=self,
+            settings=BrokerSettings(self.settings.config),
+            flush_policy=self.settings.flush,
+            intercepts=self.intercepts,
+            credentials=self.settings.credentials,
+        )
+        port = self.settings.port + broker_id - 1 if self.settings.port else 0
+        broker.start(self.controller.state)
+        await broker.listen(self.settings.host, port, self.settings.ssl_context)
+        self.brokers[broker_id] = broker
+
+    def _create_topics(self) -> None:
+        for spec in self.settings.topics:
+            try:
+                planned = self.controller.plan_topic(
+                    spec.name,
+                    partitions=spec.partitions,
+                    replication_factor=spec.replication_factor,
+                    config=spec.config,
+                )
+            except Refused as refused:
+                if refused.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                    continue
+                raise ConfigError(f"topic {spec.name} cannot be created: {refused.summary}") from refused
+            self.controller.commit([planned])
+
+    def _publish(self, state: ClusterState) -> None:
+        for broker in self.brokers.values():
+            broker.apply_state(state)
+
+    async def stop(self) -> None:
+        """Stop every broker in order, then the controller; all logs are closed cleanly."""
+        for broker in self.brokers.values():
+            await broker.stop()
+        self.brokers.clear()
+        if self._metadata_log is not None:
+            self._metadata_log.close()
+            self._metadata_log = None
+
+    def intercept(
+        self,
+        api: int | str | None,
+        action: Action,
+        *,
+        times: int | None = 1,
+        where: Callable[[Seen], bool] | None = None,
+    ) -> Hook:
+        """Arm a fault hook for one API, named or numbered, or for every request (None)."""
+        return self.intercepts.add(api_key_of(api), action, times=times, where=where)
+
+
+def api_key_of(api: int | str | None) -> int | None:
+    """The key of an API given by its name."""
+    if api is None or isinstance(api, int):
+        return api
+    for entry in apis().values():
+        if entry.name.lower() == api.lower():
+            return entry.key
+    raise ConfigError(f"no API is called {api!r}", you_want=", ".join(entry.name for entry in apis().values()))

@@ -1,0 +1,242 @@
+"""The controller: decides about topics, partitions and settings, and keeps every decision in the metadata log.
+
+`plan_…` functions are pure: they look at the state and return records, or refuse with a Kafka error code. `commit`
+writes the records to the log before anybody sees their effect.
+
+Keeps: B4 the state is a function of the metadata log; B5 a change is durable before it is visible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from semel.broker.cluster_state import (
+    ClusterState,
+    MetadataRecord,
+    PartitionState,
+    ProducerIdsTaken,
+    Topic,
+    TopicRemoved,
+    TopicSet,
+    apply_record,
+)
+from semel.broker.config import TOPIC_KEYS, check_topic_config
+from semel.broker.log import PartitionLog
+from semel.broker.log_types import Origin
+from semel.broker.metadata_records import decode_record, encode_record
+from semel.errors import BrokerError, ConfigError
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.record_batch import DraftRecord, decode_records, encode_batch, iter_headers
+from semel.world.clock import Clock
+from semel.world.rng import Rng
+
+PRODUCER_ID_BLOCK = 1000
+TOPIC_NAME_CHARACTERS_MAX = 249
+PARTITIONS_MAX = 10_000
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+READ_BYTES_MAX = 1 << 30
+
+
+class Refused(BrokerError):  # noqa: N818  (an answer, not a failure)
+    """The controller said no; `code` is what the response carries."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        """Nothing was changed."""
+        super().__init__(message, code=code)
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse a name that Kafka refuses."""
+    if not name:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed")
+    if name in (".", ".."):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{name}' is not allowed")
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic name is invalid: longer than {TOPIC_NAME_CHARACTERS_MAX} characters",
+        )
+    if not _TOPIC_NAME.fullmatch(name):
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic name is invalid: '{name}' has a character other than ASCII letters, digits, '.', '_' and '-'",
+        )
+
+
+def place_replicas(broker_ids: Sequence[int], partitions: int, factor: int, start: int) -> list[tuple[int, ...]]:
+    """Spread partitions over brokers, the first replica of each being its preferred leader."""
+    count = len(broker_ids)
+    return [tuple(broker_ids[(start + index + step) % count] for step in range(factor)) for index in range(partitions)]
+
+
+class Controller:
+    """The one place where cluster metadata changes."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        broker_ids: Sequence[int],
+        clock: Clock,
+        rng: Rng,
+        publish: Callable[[ClusterState], None],
+    ) -> None:
+        """Rebuild the state from the log; `publish` is told of every new state."""
+        self._log = log
+        self._broker_ids = tuple(broker_ids)
+        self._clock = clock
+        self._rng = rng
+        self._publish = publish
+        self.state = self._replay()
+
+    def _replay(self) -> ClusterState:
+        state = ClusterState()
+        if self._log.log_end_offset == self._log.log_start_offset:
+            return state
+        data = self._log.read(self._log.log_start_offset, bytes_max=READ_BYTES_MAX).read()
+        for position, header in iter_headers(data):
+            for record in decode_records(data, header, position):
+                state = apply_record(state, decode_record(record.key or b"", record.value or b""))
+        return state
+
+    def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Write records to the log, then let everybody see what they change."""
+        if not records:
+            return
+        now_ms = self._clock.wall_ms()
+        drafts = [DraftRecord(key=key, value=value, timestamp_ms=now_ms) for key, value in map(encode_record, records)]
+        batch = memoryview(bytearray(encode_batch(drafts)))
+        self._log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, origin=Origin.COORDINATOR)
+        self._log.advance_high_watermark(self._log.log_end_offset)
+        for record in records:
+            self.state = apply_record(self.state, record)
+        self._publish(self.state)
+
+    def plan_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str],
+        assignments: Mapping[int, Sequence[int]] | None = None,
+    ) -> TopicSet:
+        """Plan a new topic, or refuse it."""
+        check_topic_name(name)
+        if name in self.state.topics:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        colliding = name.replace(".", "_")
+        if any(other.replace(".", "_") == colliding for other in self.state.topics):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with an existing topic.")
+        try:
+            check_topic_config(config)
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, error.summary) from None
+        placed = self._placed(partitions, replication_factor, assignments)
+        topic = Topic(
+            name=name,
+            id=self._rng.uuid(),
+            partitions=tuple(_new_partition(replicas) for replicas in placed),
+            config=MappingProxyType(dict(config)),
+        )
+        return TopicSet(topic=topic)
+
+    def _placed(
+        self, partitions: int, factor: int, assignments: Mapping[int, Sequence[int]] | None
+    ) -> list[tuple[int, ...]]:
+        if assignments:
+            return self._checked_assignments(assignments, first=0)
+        if partitions < 1:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        if partitions > PARTITIONS_MAX:
+            raise Refused(ErrorCode.POLICY_VIOLATION, f"{partitions} partitions are more than {PARTITIONS_MAX}.")
+        if factor < 1:
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        if factor > len(self._broker_ids):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): "
+                f"The target replication factor of {factor} cannot be reached because "
+                f"only {len(self._broker_ids)} broker(s) are registered.",
+            )
+        start = self._rng.integer(0, len(self._broker_ids) - 1)
+        return place_replicas(self._broker_ids, partitions, factor, start)
+
+    def _checked_assignments(self, assignments: Mapping[int, Sequence[int]], first: int) -> list[tuple[int, ...]]:
+        if sorted(assignments) != list(range(first, first + len(assignments))):
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            )
+        placed = [tuple(assignments[index]) for index in sorted(assignments)]
+        for replicas in placed:
+            if not replicas or len(set(replicas)) != len(replicas) or set(replicas) - set(self._broker_ids):
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)} are empty, doubled or unknown"
+                )
+        return placed
+
+    def plan_more_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> TopicSet:
+        """Plan to grow a topic to `count` partitions."""
+        topic = self.state.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        have = len(topic.partitions)
+        if count <= have:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
+            )
+        added = self._added_replicas(topic, count - have, assignments)
+        partitions = topic.partitions + tuple(_new_partition(replicas) for replicas in added)
+        return TopicSet(topic=replace(topic, partitions=partitions))
+
+    def _added_replicas(
+        self, topic: Topic, more: int, assignments: Sequence[Sequence[int]] | None
+    ) -> list[tuple[int, ...]]:
+        have = len(topic.partitions)
+        if assignments is not None:
+            if len(assignments) != more:
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"{more} partition(s) are to be added, but {len(assignments)} assignment(s) were given",
+                )
+            return self._checked_assignments(dict(enumerate(assignments, have)), first=have)
+        if have + more > PARTITIONS_MAX:
+            raise Refused(ErrorCode.POLICY_VIOLATION, f"{have + more} partitions are more than {PARTITIONS_MAX}.")
+        last = self._broker_ids.index(topic.partitions[-1].replicas[0])
+        return place_replicas(self._broker_ids, more, len(topic.partitions[0].replicas), last + 1)
+
+    def plan_removal(self, name: str) -> TopicRemoved:
+        """Plan to delete a topic."""
+        if name not in self.state.topics:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return TopicRemoved(name=name)
+
+    def plan_topic_config(self, name: str, config: Mapping[str, str]) -> TopicSet:
+        """Plan to replace a topic's own settings."""
+        topic = self.state.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        unknown = sorted(set(config) - set(TOPIC_KEYS))
+        if unknown:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {unknown[0]}")
+        try:
+            check_topic_config(config)
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, error.summary) from None
+        return TopicSet(topic=replace(topic, config=MappingProxyType(dict(config))))
+
+    def take_producer_ids(self) -> range:
+        """Hand out a block of producer ids that nobody gets again, also after a restart."""
+        first = self.state.producer_id_next
+        self.commit([ProducerIdsTaken(id_next=first + PRODUCER_ID_BLOCK)])
+        return range(first, first + PRODUCER_ID_BLOCK)
+
+
+def _new_partition(replicas: tuple[int, ...]) -> PartitionState:
+    # Only the leader holds the data until followers copy it, so only the leader is in sync.
+    return PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas[:1])

@@ -1,0 +1,55 @@
+"""Topics that come into being because somebody used them: by auto-creation, or as a coordinator's memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from semel.broker.cluster_state import GROUP_TOPIC, TRANSACTION_TOPIC, TopicSet
+from semel.broker.controller import Refused
+
+if TYPE_CHECKING:
+    from semel.broker.broker import Broker
+
+log = logging.getLogger("semel.broker")
+
+
+def create_topics_now(broker: Broker, names: Sequence[str]) -> None:
+    """Create topics with the broker's defaults; a name that is refused is left out and reported by the caller."""
+    settings = broker.settings
+    planned: list[TopicSet] = []
+    for name in names:
+        if name in (GROUP_TOPIC, TRANSACTION_TOPIC):
+            create_internal_topic(broker, name)
+            continue
+        try:
+            planned.append(
+                broker.cluster.controller.plan_topic(
+                    name,
+                    partitions=settings.number("num.partitions"),
+                    replication_factor=settings.number("default.replication.factor"),
+                    config={},
+                )
+            )
+        except Refused as refused:
+            log.info("broker %d: %s was not created: %s", broker.id, name, refused.summary)
+    broker.cluster.controller.commit(planned)
+
+
+def create_internal_topic(broker: Broker, name: str) -> None:
+    """Create a coordinator's topic unless it is there."""
+    if name in broker.state.topics:
+        return
+    prefix = "offsets.topic" if name == GROUP_TOPIC else "transaction.state.log"
+    settings = broker.settings
+    config = {"cleanup.policy": "compact", "compression.type": "producer"}
+    if name == GROUP_TOPIC:
+        config["segment.bytes"] = settings.text("offsets.topic.segment.bytes")
+    planned = broker.cluster.controller.plan_topic(
+        name,
+        partitions=settings.number(f"{prefix}.num.partitions"),
+        replication_factor=settings.number(f"{prefix}.replication.factor"),
+        config=config,
+    )
+    broker.cluster.controller.commit([planned])
