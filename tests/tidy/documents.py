@@ -85,6 +85,15 @@ def complain_about_anchors(differences: str, names: Mapping[int, str]) -> Iterat
     )
 
 
+def complain_about_service(differences: str, served: Iterable[int]) -> Iterator[str]:
+    """The page says "Not served." of exactly those APIs that are not."""
+    parts = ANCHOR.split(differences)[1:]
+    absent = {int(heading[1:]) for heading, body in zip(parts[1::4], parts[3::4], strict=True) if "Not served." in body}
+    present = {int(heading[1:]) for heading in parts[1::4]} - absent
+    yield from (f"k{key:02} is served, and the page says it is not" for key in sorted(absent & set(served)))
+    yield from (f"k{key:02} is not served, and the page does not say so" for key in sorted(present - set(served)))
+
+
 def complain_about_api(stem: str, docstring: str, facts: ApiFacts) -> Iterator[str]:
     """The header of an API file says what the registry and the schema say."""
     if stem != facts.stem:

@@ -17,6 +17,7 @@ from tests.tidy.documents import (
     complain_about_api,
     complain_about_changelog,
     complain_about_invariants,
+    complain_about_service,
     dead_links,
     defined_invariants,
     kept_by,
@@ -59,6 +60,10 @@ def test_the_differences_page_has_a_section_for_every_api() -> None:
     names = request_names()
     assert names[22] == "InitProducerId"
     assert list(complain_about_anchors(text_of(ROOT / "docs" / "DIFFERENCES.md"), names)) == []
+
+
+def test_the_differences_page_says_not_served_of_exactly_those_that_are_not() -> None:
+    assert list(complain_about_service(text_of(ROOT / "docs" / "DIFFERENCES.md"), apis())) == []
 
 
 def test_every_api_file_says_in_its_header_what_the_registry_says() -> None:
@@ -133,6 +138,12 @@ def test_a_dead_link_is_seen_and_an_address_is_not_looked_up() -> None:
 )
 def test_a_missing_or_wrong_anchor_is_seen(page: str, count: int) -> None:
     assert len(list(complain_about_anchors(page, {0: "Produce", 1: "Fetch"}))) == count
+
+
+@pytest.mark.parametrize(("served", "count"), [([0], 0), ([0, 1], 1), ([], 1), ([1], 2)])
+def test_a_page_that_is_wrong_about_what_is_served_is_seen(served: list[int], count: int) -> None:
+    page = '<a id="k00"></a>\n## k00 Produce\n\nNone known.\n\n<a id="k01"></a>\n## k01 Fetch\n\nNot served.\n'
+    assert len(list(complain_about_service(page, served))) == count
 
 
 FACTS = ApiFacts(key=22, name="InitProducerId", first=0, last=5, flexible_from=2)
