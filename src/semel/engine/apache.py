@@ -1,0 +1,246 @@
+"""`ApacheCluster`: Apache Kafka from its own jars, one JVM per node (KRaft), on loopback ports of this machine.
+
+    with ApacheCluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+The jars are fetched once into the cache folder. Data and server logs live in a temporary folder, or in `data`, where
+`node-1/server.log` is what to read when a node does not start.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from semel.engine.jars import KAFKA_BROKER, STDERR_LOG, class_path
+from semel.engine.java import find_java
+from semel.engine.probe import count_brokers
+from semel.errors import ConfigError, ConnectionFailure, EnvironmentFailure, ProtocolError
+
+START_S_MAX = 90.0
+STOP_S_MAX = 30.0
+FORMAT_S_MAX = 60.0
+POLL_S = 0.1
+SHOWN_LINES_MAX = 15
+NODES_MAX = 5
+LOOPBACK = "127.0.0.1"
+JVM_OPTIONS = ("-XX:+UseG1GC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+
+
+@dataclass(slots=True, kw_only=True)
+class ApacheNode:
+    """One JVM: broker and controller together."""
+
+    id: int
+    port: int
+    controller_port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log_file(self) -> Path:
+        """What the JVM prints."""
+        return self.folder / "server.log"
+
+    def log_tail(self) -> str:
+        """The last lines it printed."""
+        if not self.log_file.exists():
+            return ""
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-SHOWN_LINES_MAX:])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; held together while looking, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class ApacheCluster:
+    """A cluster of Apache Kafka nodes; the same face as `semel.Cluster` where both can do a thing."""
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        data: Path | str | None = None,
+        config: Mapping[str, str] | None = None,
+        heap_mb: int = 512,
+    ) -> None:
+        """`config` goes into every node's server.properties."""
+        if not 1 <= brokers <= NODES_MAX:
+            raise ConfigError(f"brokers={brokers}: 1 to {NODES_MAX} nodes can be started here")
+        self._temporary = data is None
+        self.data = Path(tempfile.mkdtemp(prefix="semel-apache-")) if data is None else Path(data).resolve()
+        self._config = dict(config or {})
+        self._heap_mb = heap_mb
+        ports = free_ports(2 * brokers)
+        self.nodes = [
+            ApacheNode(id=number, port=port, controller_port=quorum_port, folder=self.data / f"node-{number}")
+            for number, (port, quorum_port) in enumerate(zip(ports[::2], ports[1::2], strict=True), start=1)
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses for `bootstrap.servers`."""
+        return ",".join(f"{LOOPBACK}:{node.port}" for node in self.nodes)
+
+    def start(self) -> Self:
+        """Format the storage, start every node, wait until all of them know each other."""
+        try:
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            for node in self.nodes:
+                self._format(node, cluster_id)
+            for node in self.nodes:
+                self.start_node(node.id)
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _java(self, *arguments: str) -> list[str]:
+        options = (f"-Xmx{self._heap_mb}m", *JVM_OPTIONS)
+        return [str(find_java().path), *options, "-cp", class_path(KAFKA_BROKER, STDERR_LOG), *arguments]
+
+    def _format(self, node: ApacheNode, cluster_id: str) -> None:
+        if (node.folder / "logs" / "meta.properties").exists():
+            return
+        node.folder.mkdir(parents=True, exist_ok=True)
+        (node.folder / "server.properties").write_text(self._properties(node))
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.folder / "server.properties")
+        )
+        ran = subprocess.run(  # noqa: S603  (our own command line)
+            command, capture_output=True, text=True, timeout=FORMAT_S_MAX, check=False
+        )
+        if ran.returncode != 0:
+            raise EnvironmentFailure("Apache Kafka's storage could not be formatted", because=ran.stderr.strip()[-500:])
+
+    def _properties(self, node: ApacheNode) -> str:
+        factor = str(min(3, len(self.nodes)))
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(node.id),
+            "controller.quorum.voters": ",".join(f"{n.id}@{LOOPBACK}:{n.controller_port}" for n in self.nodes),
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(node.folder / "logs"),
+            "offsets.topic.replication.factor": factor,
+            "offsets.topic.num.partitions": "8",
+            "transaction.state.log.replication.factor": factor,
+            "transaction.state.log.min.isr": "1" if factor == "1" else "2",
+            "transaction.state.log.num.partitions": "8",
+            "share.coordinator.state.topic.replication.factor": factor,
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),
+            **self._config,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def start_node(self, node_id: int) -> None:
+        """Start one node; it keeps what it had on disk."""
+        node = self._node(node_id)
+        with node.log_file.open("ab") as output:
+            node.process = self._spawn(node, output)
+
+    def _spawn(self, node: ApacheNode, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  (our own command line)
+            self._java("kafka.Kafka", str(node.folder / "server.properties")),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "LOG_DIR": str(node.folder)},
+        )
+
+    def _node(self, node_id: int) -> ApacheNode:
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise ConfigError(f"there is no node {node_id}", you_want=", ".join(str(node.id) for node in self.nodes))
+
+    def wait_until_ready(self, seconds_max: float = START_S_MAX) -> None:
+        """Return when every running node sees all running nodes."""
+        deadline = time.monotonic() + seconds_max
+        running = [node for node in self.nodes if node.process is not None]
+        for node in running:
+            while not self._sees(node, len(running)):
+                if time.monotonic() > deadline:
+                    raise EnvironmentFailure(
+                        f"Apache Kafka node {node.id} was not ready after {seconds_max:.0f} s", because=node.log_tail()
+                    )
+                time.sleep(POLL_S)
+
+    def _sees(self, node: ApacheNode, count: int) -> bool:
+        if node.process is not None and node.process.poll() is not None:
+            raise EnvironmentFailure(
+                f"Apache Kafka node {node.id} ended with {node.process.returncode}", because=node.log_tail()
+            )
+        try:
+            return count_brokers(LOOPBACK, node.port, timeout_s=2.0) >= count
+        except (ConnectionFailure, ProtocolError):
+            return False
+
+    def kill_node(self, node_id: int) -> None:
+        """Kill one node's JVM at once, as a machine that loses power."""
+        self._end(self._node(node_id), signal.SIGKILL)
+
+    def pause_node(self, node_id: int) -> None:
+        """Stop one node's JVM from running, without ending it."""
+        self._signal(self._node(node_id), signal.SIGSTOP)
+
+    def resume_node(self, node_id: int) -> None:
+        """Let a paused node run again."""
+        self._signal(self._node(node_id), signal.SIGCONT)
+
+    def _signal(self, node: ApacheNode, number: signal.Signals) -> None:
+        if node.process is not None and node.process.poll() is None:
+            os.killpg(node.process.pid, number)
+
+    def _end(self, node: ApacheNode, number: signal.Signals) -> None:
+        if node.process is None:
+            return
+        self._signal(node, number)
+        try:
+            node.process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._signal(node, signal.SIGKILL)
+            node.process.wait(STOP_S_MAX)
+        node.process = None
+
+    def stop(self) -> None:
+        """End every node; the temporary folder goes too."""
+        for node in self.nodes:
+            self._signal(node, signal.SIGCONT)
+            self._end(node, signal.SIGKILL if self._temporary else signal.SIGTERM)
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
