@@ -39,6 +39,13 @@ def test_made_once(tmp_path: Path) -> None:
     assert (target / "file").read_text() == "made"
 
 
+def test_what_is_made_needs_no_lock(tmp_path: Path) -> None:
+    keep_folder(tmp_path / "target", write_one)
+    with (tmp_path / "target.lock").open("w") as lock:
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+        assert names(keep_folder(tmp_path / "target", refuse, wait_ms_max=0)) == ["file"]
+
+
 def test_a_failed_maker_leaves_nothing_behind(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         write_one(folder)

@@ -92,6 +92,14 @@ def test_a_pom_without_its_jar_is_an_error(repository: Path) -> None:
         fetch_jars(TOOL)
 
 
+def test_a_pom_that_stands_for_no_jar_is_an_error(repository: Path) -> None:
+    pom = repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.pom"
+    pom.write_text(pom.read_text().replace("<version>", "<packaging>pom</packaging><version>", 1))
+    pom.with_suffix(".jar").unlink()
+    with pytest.raises(EnvironmentFailure, match="brought no such jar"):
+        fetch_jars(TOOL)
+
+
 def test_a_certificate_that_java_does_not_trust_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)

