@@ -1,0 +1,235 @@
+"""Compaction of one log: `cleanup.policy=compact`.
+
+Keeps: C1-C4 of `compaction_filter`; C5 the active segment and everything from the last stable offset on stay as they
+       are; C6 a crash at any step leaves a log that reads the same (see `compaction_swap`).
+Why:   the work is a generator that stops after every few MiB, so the shell can serve requests in between; the swap of
+       a group of segments is one stretch. What happened to the log meanwhile is checked before the swap.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from semel.broker.compaction_filter import BatchFilter, TransactionTracker
+from semel.broker.compaction_swap import cleaned_path, put_in_place, remove_segment_files, swap_path
+from semel.broker.log import PartitionLog
+from semel.broker.log_files import remove_if_there
+from semel.broker.log_lookup import find_aborted
+from semel.broker.segment import Segment
+from semel.protocol.record_batch import decode_records
+from semel.world.disk import File
+
+KEYS_MAX = 2_000_000
+_WRITE_BYTES = 1 << 20
+_PAUSE_BYTES = 4 << 20
+
+
+class CompactionStep(StrEnum):
+    """Points between which a crash can fall."""
+
+    FILTERED = "filtered"
+    SYNCED = "synced"
+    CHOSEN = "chosen"
+    ORIGINAL_REMOVED = "original removed"
+    IN_PLACE = "in place"
+    REPLACED = "replaced"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """Whole segments to compact, and where in them the part begins that was never compacted."""
+
+    segments: tuple[Segment, ...]
+    dirty_offset: int
+    dirty_ratio: float
+
+    @property
+    def offset_limit(self) -> int:
+        """First offset that is not touched."""
+        return self.segments[-1].offset_next
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionStats:
+    """What a run did; `completed` is false when the log was cut meanwhile, which undoes nothing but loses the work."""
+
+    bytes_before: int = 0
+    bytes_after: int = 0
+    completed: bool = False
+
+
+def plan_compaction(log: PartitionLog, now_ms: int) -> CompactionPlan | None:
+    """What is worth compacting now, by `min.cleanable.dirty.ratio` and the two compaction lags."""
+    dirty_offset = max(log.state.cleaned_offset_next, log.log_start_offset)
+    segments = _cleanable(log, dirty_offset, now_ms)
+    dirty = [segment for segment in segments if segment.offset_next > dirty_offset]
+    if not log.config.is_compacted or not dirty:
+        return None
+    total_bytes = sum(segment.size_bytes for segment in segments)
+    ratio = sum(segment.size_bytes for segment in dirty) / max(1, total_bytes)
+    oldest_ms = dirty[0].index.first_timestamp_ms
+    is_overdue = oldest_ms >= 0 and now_ms - oldest_ms > log.config.compaction_lag_ms_max
+    if ratio <= log.config.dirty_ratio_min and not is_overdue:
+        return None
+    return CompactionPlan(segments=tuple(segments), dirty_offset=dirty_offset, dirty_ratio=ratio)
+
+
+def _cleanable(log: PartitionLog, dirty_offset: int, now_ms: int) -> list[Segment]:
+    found: list[Segment] = []
+    for segment in log.segments[:-1]:
+        if segment.offset_next > log.last_stable_offset:
+            break
+        is_dirty = segment.offset_next > dirty_offset
+        if is_dirty and now_ms - segment.largest_timestamp_ms < log.config.compaction_lag_ms_min:
+            break
+        found.append(segment)
+    return found
+
+
+def compact_now(log: PartitionLog, now_ms: int, *, on_step: Callable[[CompactionStep], None] | None = None) -> bool:
+    """Plan and run without pausing; whether there was anything to do."""
+    plan = plan_compaction(log, now_ms)
+    if plan is None:
+        return False
+    for _ in compaction_run(log, plan, now_ms, on_step=on_step):
+        pass
+    return True
+
+
+def compaction_run(
+    log: PartitionLog,
+    plan: CompactionPlan,
+    now_ms: int,
+    *,
+    keys_max: int = KEYS_MAX,
+    on_step: Callable[[CompactionStep], None] | None = None,
+) -> Generator[None, None, CompactionStats]:
+    """Do the work; other work on the log may happen at each yield. Closing the generator gives up the run."""
+    reached = on_step or _ignore
+    generation = log.generation
+    aborted = find_aborted(log.segments, plan.segments[0].base_offset, plan.offset_limit)
+    newest, segments = yield from _newest_offsets(plan, TransactionTracker(aborted), keys_max)
+    rules = BatchFilter(
+        newest=newest,
+        tracker=TransactionTracker(aborted),
+        producers=log.producers.entries,
+        offset_limit=segments[-1].offset_next,
+        now_ms=now_ms,
+        delete_retention_ms=log.config.delete_retention_ms,
+    )
+    stats = CompactionStats()
+    for group in _groups(segments, log.config.segment_bytes_max):
+        stats.bytes_before += sum(segment.size_bytes for segment in group)
+        stats.bytes_after += yield from _filter_group(log, group, rules)
+        reached(CompactionStep.FILTERED)
+        if log.generation != generation or not _is_still_there(log, group):
+            remove_if_there(log.disk, cleaned_path(log.folder, group[0].base_offset))
+            return stats
+        _swap(log, group, rules.markers_kept, reached)
+    log.state.cleaned_offset_next = rules.offset_limit
+    log.checkpoint()
+    reached(CompactionStep.DONE)
+    stats.completed = True
+    return stats
+
+
+def _ignore(_: CompactionStep) -> None:
+    """Nobody asked."""
+
+
+def _newest_offsets(
+    plan: CompactionPlan, tracker: TransactionTracker, keys_max: int
+) -> Generator[None, None, tuple[dict[bytes, int], list[Segment]]]:
+    """The newest offset of each key in the dirty part, and the segments that it covers."""
+    newest: dict[bytes, int] = {}
+    covered: list[Segment] = []
+    for segment in plan.segments:
+        if len(newest) >= keys_max:
+            break
+        covered.append(segment)
+        for _, header, batch in segment.batches():
+            is_aborted = not header.is_control and tracker.is_aborted(header)
+            if header.is_control or is_aborted or header.last_offset < plan.dirty_offset:
+                continue
+            for record in decode_records(batch, header):
+                if record.key is not None:
+                    newest[record.key] = record.offset
+        yield
+    return newest, covered
+
+
+def _groups(segments: Sequence[Segment], bytes_max: int) -> list[list[Segment]]:
+    """Neighbours that fit one segment together."""
+    groups: list[list[Segment]] = []
+    size_bytes = 0
+    for segment in segments:
+        if groups and size_bytes + segment.size_bytes <= bytes_max:
+            groups[-1].append(segment)
+            size_bytes += segment.size_bytes
+        else:
+            groups.append([segment])
+            size_bytes = segment.size_bytes
+    return groups
+
+
+def _filter_group(log: PartitionLog, group: list[Segment], rules: BatchFilter) -> Generator[None, None, int]:
+    path = cleaned_path(log.folder, group[0].base_offset)
+    remove_if_there(log.disk, path)
+    file = log.disk.open(path, create=True)
+    try:
+        pending, unpaused_bytes = bytearray(), 0
+        for segment in group:
+            for _, header, batch in segment.batches():
+                pending += rules.apply(batch, header) or b""
+                unpaused_bytes += header.size_bytes
+                if len(pending) >= _WRITE_BYTES:
+                    file.append(pending)
+                    pending = bytearray()
+                if unpaused_bytes >= _PAUSE_BYTES:
+                    unpaused_bytes = 0
+                    yield
+        _finish(log, file, pending)
+        return file.size_bytes
+    finally:
+        file.close()
+
+
+def _finish(log: PartitionLog, file: File, pending: bytearray) -> None:
+    if pending:
+        file.append(pending)
+    log.disk.sync_now(file)
+
+
+def _is_still_there(log: PartitionLog, group: list[Segment]) -> bool:
+    """Retention may have deleted originals while the run was paused."""
+    return all(any(segment is one for one in log.segments) for segment in group)
+
+
+def _swap(
+    log: PartitionLog, group: list[Segment], markers_kept: set[int], reached: Callable[[CompactionStep], None]
+) -> None:
+    base_offset = group[0].base_offset
+    reached(CompactionStep.SYNCED)
+    log.disk.rename(cleaned_path(log.folder, base_offset), swap_path(log.folder, base_offset))
+    reached(CompactionStep.CHOSEN)
+    for segment in group:  # oldest first: a tombstone that is gone must not leave an older value behind
+        remove_segment_files(log.disk, log.folder, segment.base_offset)
+        reached(CompactionStep.ORIGINAL_REMOVED)
+    put_in_place(log.disk, log.folder, base_offset)
+    reached(CompactionStep.IN_PLACE)
+    _replace(log, group, markers_kept)
+    reached(CompactionStep.REPLACED)
+
+
+def _replace(log: PartitionLog, group: list[Segment], markers_kept: set[int]) -> None:
+    first, last = group[0], group[-1]
+    interval_bytes = first.index.interval_bytes
+    fresh = Segment(log.disk, log.folder, first.base_offset, interval_bytes=interval_bytes, now_ms=last.touched_ms)
+    fresh.rebuild()
+    fresh.aborted = [one for old in group for one in old.aborted or () if one.last_offset in markers_kept]
+    fresh.seal()
+    place = next(index for index, segment in enumerate(log.segments) if segment is first)
+    log.segments[place : place + len(group)] = [fresh]
+    for segment in group:
+        segment.close()
