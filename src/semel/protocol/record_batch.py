@@ -1,62 +1,70 @@
-"""Record batches, magic 2: header, checksum, records, control markers. One Python object per record.
+"""Record batches, magic 2: records and control markers, one Python object per record.
 
 Keeps: P1 a damaged batch is an error, never wrong records; P2 milliseconds, nulls and offset gaps survive exactly.
-Why:   brokers read headers and checksums only, which costs one struct and one CRC per batch; the record functions
-       are the plain reference that `columns.py` is tested against.
+Why:   brokers look inside few batches, so plain code is enough here; it is also the reference that `columns.py` is
+       tested against. Headers alone are in `batch_header.py`; its names are offered here too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from itertools import pairwise
 from struct import Struct
 from struct import error as StructError  # noqa: N812  (the standard name is too plain to keep)
-from typing import NamedTuple
 
 from semel.errors import CorruptBatchError, ProtocolError, UnsupportedVersionError
-from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, codec_of, compress, decompress
-from semel.protocol.crc import checksum
+from semel.protocol.batch_header import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP_MS,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    check_batch,
+    iter_headers,
+    read_header,
+    stamp,
+    stamp_producer,
+    write_crc,
+)
+from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, compress, decompress
 from semel.protocol.varint import Buffer, read_varint, read_varlong, write_varint
 
-HEADER_BYTES = 61
-LOG_OVERHEAD_BYTES = 12
-MAGIC = 2
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP_MS = -1
-
-_HEADER = Struct(">qiibIhiqqqhii")
-_MAGIC_AT = 16
-_CRC_AT = 17
-CRC_START = 21
-_OFFSET_AND_LENGTH = Struct(">qi")
-_OFFSET = Struct(">q")
-_LEADER_EPOCH_AT = 12
-_LEADER_EPOCH = Struct(">i")
-_CRC = Struct(">I")
-_ATTRIBUTES_AT = 21
-_ATTRIBUTES = Struct(">h")
-_MAX_TIMESTAMP_AT = 35
-_MAX_TIMESTAMP = Struct(">q")
-_PRODUCER_AT = 43
-_PRODUCER = Struct(">qhi")
-
-_CODEC_MASK = 0x07
-_TIMESTAMP_TYPE_BIT = 0x08
-_TRANSACTIONAL_BIT = 0x10
-_CONTROL_BIT = 0x20
-_DELETE_HORIZON_BIT = 0x40
+__all__ = [
+    "HEADER_BYTES",
+    "LOG_OVERHEAD_BYTES",
+    "MAGIC",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP_MS",
+    "BatchHeader",
+    "Codec",
+    "DraftRecord",
+    "Marker",
+    "Record",
+    "TimestampType",
+    "check_batch",
+    "decode_control_type",
+    "decode_marker",
+    "decode_records",
+    "encode_batch",
+    "encode_marker",
+    "iter_headers",
+    "read_header",
+    "stamp",
+    "stamp_producer",
+]
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
-
-
-class TimestampType(IntEnum):
-    """Who set the timestamps: the producer (per record) or the broker (one for the batch)."""
-
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
 
 
 class Marker(StrEnum):
@@ -64,71 +72,6 @@ class Marker(StrEnum):
 
     COMMIT = "commit"
     ABORT = "abort"
-
-
-class BatchHeader(NamedTuple):
-    """The fixed part of a batch, fields in wire order."""
-
-    base_offset: int
-    batch_length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp_ms: int
-    max_timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the whole batch in a log or a fetch."""
-        return self.batch_length + LOG_OVERHEAD_BYTES
-
-    @property
-    def codec(self) -> Codec:
-        """How the records are compressed; UnsupportedVersionError for numbers nobody has defined."""
-        return codec_of(self.attributes & _CODEC_MASK)
-
-    @property
-    def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
-        return TimestampType.LOG_APPEND_TIME if self.attributes & _TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the batch holds a marker instead of records."""
-        return bool(self.attributes & _CONTROL_BIT)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        """Whether compaction keeps a delete horizon in the base timestamp."""
-        return bool(self.attributes & _DELETE_HORIZON_BIT)
-
-    @property
-    def last_offset(self) -> int:
-        """Offset of the last record (as produced: compaction may have removed it)."""
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def offset_next(self) -> int:
-        """First offset after this batch."""
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def last_sequence(self) -> int:
-        """Sequence of the last record; sequences wrap at 2**31."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,90 +94,6 @@ class DraftRecord:
     timestamp_ms: int
     headers: tuple[tuple[str, bytes | None], ...] = ()
     offset_delta: int | None = None
-
-
-def read_header(
-    buffer: Buffer, position: int = 0, *, topic: str | None = None, partition: int | None = None
-) -> BatchHeader:
-    """Read the header at `position`; the checksum is not looked at (see `check_batch`)."""
-    try:
-        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
-    except StructError:
-        raise _too_short(buffer, position, topic, partition) from None
-    if header.magic != MAGIC:
-        raise _wrong_magic(header.magic, header.base_offset, topic, partition)
-    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        raise CorruptBatchError(
-            f"batch length {header.batch_length} is below that of a header",
-            topic=topic,
-            partition=partition,
-            offset=header.base_offset,
-        )
-    return header
-
-
-def _too_short(buffer: Buffer, position: int, topic: str | None, partition: int | None) -> ProtocolError:
-    left = max(0, len(buffer) - position)
-    if left > _MAGIC_AT and buffer[position + _MAGIC_AT] in (0, 1):
-        return _wrong_magic(buffer[position + _MAGIC_AT], None, topic, partition)
-    return CorruptBatchError(f"{left} bytes are too few for a batch header", topic=topic, partition=partition)
-
-
-def _wrong_magic(magic: int, offset: int | None, topic: str | None, partition: int | None) -> ProtocolError:
-    if magic in (0, 1):
-        return UnsupportedVersionError(
-            f"message format {magic} is not supported",
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            because="clients older than Kafka 0.11 wrote it; Kafka 4 does not read it either",
-        )
-    return CorruptBatchError(f"magic {magic} is unknown", topic=topic, partition=partition, offset=offset)
-
-
-def check_batch(
-    buffer: Buffer,
-    header: BatchHeader,
-    position: int = 0,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-) -> None:
-    """Check that the batch is whole, its checksum right and its counts possible; the records are not looked at."""
-    wrong = _length_fault(buffer, header, position) or _crc_fault(buffer, header, position) or _count_fault(header)
-    if wrong:
-        raise CorruptBatchError(wrong, topic=topic, partition=partition, offset=header.base_offset)
-
-
-def _length_fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
-    left = len(buffer) - position
-    return f"batch of {header.size_bytes} bytes, but only {left} are there" if header.size_bytes > left else ""
-
-
-def _crc_fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
-    with memoryview(buffer) as view, view[position + CRC_START : position + header.size_bytes] as covered:
-        found = checksum(covered)
-    return f"checksum is {found:#010x}, the batch says {header.crc:#010x}" if found != header.crc else ""
-
-
-def _count_fault(header: BatchHeader) -> str:
-    if header.last_offset_delta < 0 or header.base_offset < 0:
-        return f"offsets from {header.base_offset}, last delta {header.last_offset_delta}"
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        return f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
-    return ""
-
-
-def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each whole batch; a truncated last one, as Fetch returns it, ends the walk."""
-    position, end = 0, len(buffer)
-    while end - position >= LOG_OVERHEAD_BYTES:
-        _, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
-        if batch_length > end - position - LOG_OVERHEAD_BYTES:
-            return
-        header = read_header(buffer, position)
-        yield position, header
-        position += header.size_bytes
 
 
 def encode_batch(
@@ -261,8 +120,8 @@ def encode_batch(
     deltas = _offset_deltas(records)
     last_delta = _last_delta(deltas, last_offset_delta)
     attributes = codec | (timestamp_type << 3)
-    attributes |= _TRANSACTIONAL_BIT * transactional | _CONTROL_BIT * control
-    attributes |= _DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
+    attributes |= TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control
+    attributes |= DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     body = bytearray()
     for record, delta in zip(records, deltas, strict=True):
         _write_record(body, record, record.timestamp_ms - base_ms, delta)
@@ -270,13 +129,13 @@ def encode_batch(
     batch = bytearray(HEADER_BYTES)
     batch += packed
     max_ms = max(times, default=NO_TIMESTAMP_MS) if max_timestamp_ms is None else max_timestamp_ms
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch,
         0,
         *(base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, last_delta),
         *(base_ms, max_ms, producer_id, producer_epoch, base_sequence, len(records)),
     )
-    _write_crc(batch)
+    write_crc(batch)
     return bytes(batch)
 
 
@@ -374,6 +233,8 @@ def _read_record(body: memoryview, position: int, header: BatchHeader) -> tuple[
         raise CorruptBatchError(f"record is {end - position} bytes longer than its fields")
     is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp_ms = header.max_timestamp_ms if is_append_time else header.base_timestamp_ms + timestamp_delta_ms
+    if not -(2**63) <= timestamp_ms < 2**63:
+        raise CorruptBatchError(f"timestamp {timestamp_ms} does not fit 64 bits")
     offset = header.base_offset + offset_delta
     return Record(offset=offset, timestamp_ms=timestamp_ms, key=key, value=value, headers=headers), end
 
@@ -408,32 +269,6 @@ def _read_nullable(body: memoryview, position: int, end: int) -> tuple[bytes | N
     return bytes(body[position : position + length]), position + length
 
 
-def stamp(
-    batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, max_timestamp_ms: int | None = None
-) -> None:
-    """Set what the leader decides, in place; a `max_timestamp_ms` makes it LogAppendTime and renews the checksum."""
-    _OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_AT, leader_epoch)
-    if max_timestamp_ms is None:
-        return
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | _TIMESTAMP_TYPE_BIT)
-    _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
-    _write_crc(batch)
-
-
-def stamp_producer(batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Set the producer's identity and sequence of one whole batch, in place, and renew its checksum."""
-    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
-    _write_crc(batch)
-
-
-def _write_crc(batch: bytearray | memoryview) -> None:
-    with memoryview(batch) as view, view[CRC_START:] as covered:
-        crc = checksum(covered)
-    _CRC.pack_into(batch, _CRC_AT, crc)
-
-
 def encode_marker(
     marker: Marker,
     *,
@@ -461,16 +296,27 @@ def encode_marker(
     )
 
 
+def decode_control_type(buffer: Buffer, header: BatchHeader, position: int = 0) -> int | None:
+    """Return the type number of a control batch (0 abort, 1 commit, others exist); None when compaction emptied it."""
+    records = decode_records(buffer, header, position)
+    return _marker_part(_MARKER_KEY, records[0].key, header) if records else None
+
+
 def decode_marker(buffer: Buffer, header: BatchHeader, position: int = 0) -> tuple[Marker, int]:
     """Return how the transaction ended and the coordinator epoch that said so."""
     records = decode_records(buffer, header, position)
     if not header.is_control or len(records) != 1:
         raise CorruptBatchError("not a transaction marker", offset=header.base_offset)
-    try:
-        _, kind = _MARKER_KEY.unpack_from(records[0].key or b"")
-        _, coordinator_epoch = _MARKER_VALUE.unpack_from(records[0].value or b"")
-    except StructError:
-        raise CorruptBatchError("transaction marker is too short", offset=header.base_offset) from None
+    kind = _marker_part(_MARKER_KEY, records[0].key, header)
     if kind not in (0, 1):
         raise UnsupportedVersionError(f"control record type {kind} is not a transaction marker")
-    return (Marker.COMMIT if kind else Marker.ABORT), coordinator_epoch
+    return (Marker.COMMIT if kind else Marker.ABORT), _marker_part(_MARKER_VALUE, records[0].value, header)
+
+
+def _marker_part(layout: Struct, data: bytes | None, header: BatchHeader) -> int:
+    """Read the number behind the version; fields that later versions add come after it."""
+    try:
+        _, number = layout.unpack_from(data or b"")
+    except StructError:
+        raise CorruptBatchError("control record is too short", offset=header.base_offset) from None
+    return int(number)

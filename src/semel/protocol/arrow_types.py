@@ -1,0 +1,27 @@
+"""Names for Arrow and numpy types in annotations; at run time Arrow's classes take no parameters."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    ArrowArray = pa.Array[Any]
+    ArrowColumn = pa.Array[Any] | pa.ChunkedArray[Any]
+else:
+    ArrowArray = pa.Array
+    ArrowColumn = pa.Array | pa.ChunkedArray
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+def view_of(buffer: pa.Buffer) -> memoryview:
+    """Offer Arrow's memory to numpy, without a copy."""
+    return memoryview(buffer)
+
+
+def buffer_of(array: npt.NDArray[Any]) -> pa.Buffer:
+    """Offer an array's memory to Arrow, without a copy."""
+    return pa.py_buffer(array.data)
