@@ -76,6 +76,18 @@ def test_wrong_usage_is_3_and_says_where_to_read_more(
     assert "Traceback" not in err
 
 
+def test_the_exit_codes_are_a_promise() -> None:
+    assert {code.name: code.value for code in ExitCode} == {
+        "HELD": 0,
+        "BROKEN": 1,
+        "UNKNOWN": 2,
+        "USAGE": 3,
+        "ENVIRONMENT": 4,
+        "INTERRUPTED": 130,
+        "PIPE_CLOSED": 141,
+    }
+
+
 def test_a_misspelt_command_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docter"]) == ExitCode.USAGE
     assert "semel doctor" in capsys.readouterr().err
@@ -135,7 +147,11 @@ def test_a_refusal_of_the_operating_system_is_environment(
 
 def test_ctrl_c_leaves_quietly_with_130(probe: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     probe.run = raising(KeyboardInterrupt())  # type: ignore[attr-defined]
-    assert run_guarded(PROBE, ["probe"]) == 130
+    try:
+        code = run_guarded(PROBE, ["probe"])
+    except KeyboardInterrupt:  # would end the whole test run
+        pytest.fail("Ctrl-C was not caught")
+    assert code == 130
     assert capsys.readouterr() == ("", "")
 
 
