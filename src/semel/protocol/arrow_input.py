@@ -3,25 +3,54 @@
 Keeps: bad input is a ConfigError that names the column; nothing is copied but 32-bit offsets, widened to 64.
 """
 
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import ConfigError
-from semel.protocol.arrow_types import ArrowArray, ArrowColumn, Bytes, Numbers, view_of
+from semel.protocol.arrow_types import ArrowArray, ArrowColumn, Bytes, Numbers, address_of, view_of
 from semel.protocol.kernels.encode import Column, HeaderColumn
 
-Scalar = TypeVar("Scalar", bound=np.generic)
-
 _NO_BYTES: Bytes = np.empty(0, dtype=np.uint8)
-_NO_BYTES.flags.writeable = False
 _NO_NUMBERS: Numbers = np.empty(0, dtype=np.int64)
-_NO_NUMBERS.flags.writeable = False
 
 
-def input_column(column: ArrowColumn, count: int, name: str) -> Column:
+class BinaryInput(NamedTuple):
+    """One binary column; no validity bits means that all are valid."""
+
+    data: Bytes
+    offsets: Numbers
+    valid: Bytes
+    valid_start: int
+
+    def addresses(self) -> Column:
+        """Give the kernel's view of it."""
+        return Column(address_of(self.data), address_of(self.offsets), _valid_address(self.valid), self.valid_start)
+
+
+class HeaderInput(NamedTuple):
+    """The nested headers column; no lists means no headers."""
+
+    lists: Numbers
+    valid: Bytes
+    valid_start: int
+    names: BinaryInput
+    values: BinaryInput
+
+    def addresses(self) -> HeaderColumn:
+        """Give the kernel's view of it."""
+        lists = address_of(self.lists) if len(self.lists) else 0
+        nested = self.names.addresses(), self.values.addresses()
+        return HeaderColumn(lists, _valid_address(self.valid), self.valid_start, *nested)
+
+
+def _valid_address(valid: Bytes) -> int:
+    return address_of(valid) if len(valid) else 0
+
+
+def input_column(column: ArrowColumn, count: int, name: str) -> BinaryInput:
     """Take a binary or string column of any width; others are refused, since their bytes are a serializer's choice."""
     array = _single(column)
     if len(array) != count:
@@ -31,20 +60,18 @@ def input_column(column: ArrowColumn, count: int, name: str) -> Column:
     array = _as_binary(array, name)
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     validity, offsets, data = array.buffers()
-    return Column(_bytes(data), _offsets(offsets, array, wide), _bytes(validity), array.offset)
+    return BinaryInput(_bytes(data), _offsets(offsets, array, wide), _bytes(validity), array.offset)
 
 
-def null_column(count: int) -> Column:
+def null_column(count: int) -> BinaryInput:
     """Stand in for a column where every cell is null."""
-    return Column(
-        _NO_BYTES, _frozen(np.zeros(count + 1, dtype=np.int64)), _frozen(np.zeros(count // 8 + 1, dtype=np.uint8)), 0
-    )
+    return BinaryInput(_NO_BYTES, np.zeros(count + 1, dtype=np.int64), np.zeros(count // 8 + 1, dtype=np.uint8), 0)
 
 
-def header_column(column: ArrowColumn | None, count: int) -> HeaderColumn:
+def header_column(column: ArrowColumn | None, count: int) -> HeaderInput:
     """Take a list<struct<name string, value binary>> column, or none."""
     if column is None or (column.null_count == len(column) == count):
-        return HeaderColumn(_NO_NUMBERS, _NO_BYTES, 0, null_column(0), null_column(0))
+        return HeaderInput(_NO_NUMBERS, _NO_BYTES, 0, null_column(0), null_column(0))
     array = _single(column)
     wide = pa.types.is_large_list(array.type)
     if not (wide or pa.types.is_list(array.type)) or not pa.types.is_struct(array.type.value_type):
@@ -54,7 +81,7 @@ def header_column(column: ArrowColumn | None, count: int) -> HeaderColumn:
     pairs = cast("pa.ListArray[Any]", array).values
     names, values = _header_fields(pairs)
     validity, offsets = array.buffers()[:2]
-    return HeaderColumn(
+    return HeaderInput(
         _offsets(offsets, array, wide),
         _bytes(validity),
         array.offset,
@@ -78,7 +105,7 @@ def _header_fields(pairs: ArrowArray) -> tuple[ArrowArray, ArrowArray]:
 def timestamps_in_ms(times: ArrowArray | npt.NDArray[np.int64] | int, count: int) -> Numbers:
     """Take one time for all rows, or one a row."""
     if isinstance(times, int):
-        return _frozen(np.full(count, times, dtype=np.int64))
+        return np.full(count, times, dtype=np.int64)
     if isinstance(times, pa.Array):
         if times.null_count:
             raise ConfigError("a timestamp is null")
@@ -86,26 +113,25 @@ def timestamps_in_ms(times: ArrowArray | npt.NDArray[np.int64] | int, count: int
         times = as_ms.cast(pa.int64()).to_numpy()
     if len(times) != count:
         raise ConfigError(f"{len(times)} timestamps for {count} rows")
-    return _frozen(np.ascontiguousarray(times, dtype=np.int64))
+    return np.ascontiguousarray(times, dtype=np.int64)
 
 
 def row_numbers(rows: npt.NDArray[np.int64] | None, count: int) -> Numbers:
     """Take the chosen rows, checked, or all of them."""
     if rows is None:
-        return _frozen(np.arange(count, dtype=np.int64))
+        return np.arange(count, dtype=np.int64)
     chosen = np.ascontiguousarray(rows, dtype=np.int64)
     if len(chosen) and not (int(chosen.min()) >= 0 and int(chosen.max()) < count):
         raise ConfigError(f"row numbers must lie between 0 and {count - 1}")
-    return _frozen(chosen)
+    return chosen
 
 
 def _single(column: ArrowColumn) -> ArrowArray:
-    if isinstance(column, pa.Array):
+    if not isinstance(column, pa.ChunkedArray):
         return column
     # One array even where 32-bit offsets would overflow: widen first, which copies offsets only.
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return cast(ArrowArray, column.cast(_widened(column.type)).combine_chunks())
+    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.cast(_widened(column.type)).combine_chunks()
+    return cast(ArrowArray, joined)
 
 
 def _widened(kind: pa.DataType) -> pa.DataType:
@@ -127,18 +153,12 @@ def _as_binary(array: ArrowArray, name: str) -> ArrowArray:
 
 def _offsets(buffer: pa.Buffer | None, array: ArrowArray, wide: bool) -> Numbers:
     if buffer is None or buffer.size == 0:
-        return _frozen(np.zeros(len(array) + 1, dtype=np.int64))
+        return np.zeros(len(array) + 1, dtype=np.int64)
     whole = np.frombuffer(view_of(buffer), dtype=np.dtype("i8" if wide else "i4"))
-    return _frozen(whole[array.offset : array.offset + len(array) + 1].astype(np.int64, copy=False))
+    return whole[array.offset : array.offset + len(array) + 1].astype(np.int64, copy=False)
 
 
 def _bytes(buffer: pa.Buffer | None) -> Bytes:
     if buffer is None or buffer.size == 0:
         return _NO_BYTES
-    return _frozen(np.frombuffer(view_of(buffer), dtype=np.uint8))
-
-
-def _frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return np.frombuffer(view_of(buffer), dtype=np.uint8)

@@ -17,6 +17,11 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Give kernels the place of an array's first item; the caller keeps the array alive."""
+    return array.ctypes.data
+
+
 def view_of(buffer: pa.Buffer) -> memoryview:
     """Offer Arrow's memory to numpy, without a copy."""
     return memoryview(buffer)

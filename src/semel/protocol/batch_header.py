@@ -29,6 +29,8 @@ _CRC_AT = 17
 CRC_START = 21
 _OFFSET_AND_LENGTH = Struct(">qi")
 _OFFSET = Struct(">q")
+_LENGTH_AT = 8
+_LENGTH = Struct(">i")
 _LEADER_EPOCH_AT = 12
 _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -220,6 +222,13 @@ def stamp_producer(batch: bytearray | memoryview, *, producer_id: int, producer_
     """Set the producer's identity and sequence of one whole batch, in place, and renew its checksum."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     write_crc(batch)
+
+
+def set_codec(batch: bytearray | memoryview, codec: Codec) -> None:
+    """Set length and codec after the records of one whole batch were compressed; the checksum is left to renew."""
+    _LENGTH.pack_into(batch, _LENGTH_AT, len(batch) - LOG_OVERHEAD_BYTES)
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, (attributes & ~CODEC_MASK) | codec)
 
 
 def write_crc(batch: bytearray | memoryview) -> None:

@@ -6,13 +6,14 @@ Why: the columns are those of Spark's Kafka source, in its order and types, so t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import ArrowArray, buffer_of
+from semel.protocol.arrow_types import ArrowArray, Bytes, Numbers, address_of, buffer_of
 from semel.protocol.kernels.decode import STATE_SIZE, Cells, HeaderCells, State
 
 _HEADER_BYTES_MIN = 2
@@ -33,30 +34,54 @@ SCHEMA = pa.schema(_FIELDS)
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
 
 
+class CellBuffers(NamedTuple):
+    """One binary column under construction."""
+
+    data: Bytes
+    offsets: npt.NDArray[np.int32]
+    valid: Bytes
+
+    @classmethod
+    def sized(cls, rows_max: int, bytes_max: int) -> "CellBuffers":
+        """Reserve room; pages are only used once they are written."""
+        offsets = np.empty(rows_max + 1, dtype=np.int32)
+        offsets[0] = 0
+        valid = np.full((rows_max + 7) // 8, 0xFF, dtype=np.uint8)
+        return cls(np.empty(bytes_max, dtype=np.uint8), offsets, valid)
+
+    def addresses(self) -> Cells:
+        """Give the kernel's view of it."""
+        return Cells(address_of(self.data), address_of(self.offsets), address_of(self.valid))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBuffers:
     """Everything `decode_spans` writes to."""
 
-    keys: Cells
-    values: Cells
-    offsets: npt.NDArray[np.int64]
-    timestamps_us: npt.NDArray[np.int64]
-    headers: HeaderCells
-    state: npt.NDArray[np.int64]
+    keys: CellBuffers
+    values: CellBuffers
+    offsets: Numbers
+    timestamps_us: Numbers
+    header_lists: npt.NDArray[np.int32]
+    header_names: CellBuffers
+    header_values: CellBuffers
+    state: Numbers
 
     @classmethod
     def sized(cls, rows_max: int, bytes_max: int, include_headers: bool) -> "ColumnBuffers":
-        """Reserve room for so many rows and bytes; pages are only used once they are written."""
+        """Reserve room for so many rows and bytes; without headers `header_lists` is empty."""
         headers_max = bytes_max // _HEADER_BYTES_MIN if include_headers else 0
         header_bytes_max = bytes_max if include_headers else 0
         lists = np.empty(rows_max + 1 if include_headers else 0, dtype=np.int32)
         lists[:1] = 0
         return cls(
-            keys=_cells(rows_max, bytes_max),
-            values=_cells(rows_max, bytes_max),
+            keys=CellBuffers.sized(rows_max, bytes_max),
+            values=CellBuffers.sized(rows_max, bytes_max),
             offsets=np.empty(rows_max, dtype=np.int64),
             timestamps_us=np.empty(rows_max, dtype=np.int64),
-            headers=HeaderCells(lists, _cells(headers_max, header_bytes_max), _cells(headers_max, header_bytes_max)),
+            header_lists=lists,
+            header_names=CellBuffers.sized(headers_max, header_bytes_max),
+            header_values=CellBuffers.sized(headers_max, header_bytes_max),
             state=np.zeros(STATE_SIZE, dtype=np.int64),
         )
 
@@ -65,16 +90,12 @@ class ColumnBuffers:
         """Rows written so far."""
         return int(self.state[State.ROWS])
 
-    def arguments(self) -> tuple[object, ...]:
-        """Return the fields in the order of the kernel's parameters."""
-        return self.keys, self.values, self.offsets, self.timestamps_us, self.headers, self.state
-
-
-def _cells(rows_max: int, bytes_max: int) -> Cells:
-    offsets = np.empty(rows_max + 1, dtype=np.int32)
-    offsets[0] = 0
-    valid = np.full((rows_max + 7) // 8, 0xFF, dtype=np.uint8)
-    return Cells(np.empty(bytes_max, dtype=np.uint8), offsets, valid)
+    def arguments(self) -> tuple[Cells, Cells, int, int, HeaderCells, Numbers]:
+        """Return what the kernel takes, in its order; valid as long as this object lives."""
+        lists = address_of(self.header_lists) if len(self.header_lists) else 0
+        headers = HeaderCells(lists, self.header_names.addresses(), self.header_values.addresses())
+        columns = self.keys.addresses(), self.values.addresses()
+        return *columns, address_of(self.offsets), address_of(self.timestamps_us), headers, self.state
 
 
 def to_record_batch(
@@ -95,7 +116,7 @@ def to_record_batch(
         pa.Array.from_buffers(_TIMESTAMP, rows, [None, buffer_of(columns.timestamps_us[:rows])]),
         pa.array(timestamp_types),
     ]
-    if len(columns.headers.lists) == 0:
+    if len(columns.header_lists) == 0:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
     try:
         arrays.append(_headers(columns))
@@ -104,7 +125,7 @@ def to_record_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS)
 
 
-def _binary(cells: Cells, rows: int, used_bytes: int, nulls: int, kind: pa.DataType) -> ArrowArray:
+def _binary(cells: CellBuffers, rows: int, used_bytes: int, nulls: int, kind: pa.DataType) -> ArrowArray:
     valid = buffer_of(cells.valid[: (rows + 7) // 8]) if nulls else None
     buffers = [valid, buffer_of(cells.offsets[: rows + 1]), buffer_of(cells.data[: int(used_bytes)])]
     return pa.Array.from_buffers(kind, rows, buffers, int(nulls))
@@ -119,14 +140,14 @@ def _repeated(text: str, rows: int) -> ArrowArray:
 
 
 def _headers(columns: ColumnBuffers) -> ArrowArray:
-    rows, state, cells = columns.rows, columns.state, columns.headers
+    rows, state = columns.rows, columns.state
     count = int(state[State.HEADERS])
-    names = _binary(cells.names, count, state[State.HEADER_NAME_BYTES], 0, pa.string())
+    names = _binary(columns.header_names, count, state[State.HEADER_NAME_BYTES], 0, pa.string())
     names.validate(full=True)
     nulls = state[State.HEADER_VALUE_NULLS]
-    values = _binary(cells.values, count, state[State.HEADER_VALUE_BYTES], nulls, pa.binary())
+    values = _binary(columns.header_values, count, state[State.HEADER_VALUE_BYTES], nulls, pa.binary())
     pairs = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
-    ends = cells.lists[: rows + 1]
+    ends = columns.header_lists[: rows + 1]
     present = np.packbits(ends[1:] > ends[:-1], bitorder="little")
     buffers: list[pa.Buffer | None] = [buffer_of(present), buffer_of(ends)]
     return pa.Array.from_buffers(pa.list_(_HEADER), rows, buffers, children=[pairs])

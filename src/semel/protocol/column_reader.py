@@ -9,14 +9,14 @@ Why:   Python touches each batch once, for its checksum; kernels do the rest. Ou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import Bytes
+from semel.protocol.arrow_types import Bytes, address_of
 from semel.protocol.batch_header import HEADER_BYTES, read_header
 from semel.protocol.column_buffers import ColumnBuffers, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, OutputFullError, codec_of, decompress_into
@@ -130,14 +130,12 @@ def decode_columns(
 
 
 def _as_bytes(buffer: Buffer) -> Bytes:
-    array = np.frombuffer(buffer, dtype=np.uint8) if len(buffer) else np.empty(0, dtype=np.uint8)
-    array.flags.writeable = False
-    return array
+    return np.frombuffer(buffer, dtype=np.uint8) if len(buffer) else np.empty(0, dtype=np.uint8)
 
 
 def _scan(source: Bytes, offset_end: int, place: _Place) -> Table:
     table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
-    found, at, fault = scan_batches(source, table)
+    found, at, fault = scan_batches(address_of(source), len(source), table)
     table = table[:found]
     below_end = int(np.searchsorted(table[:, _BASE_OFFSET], offset_end))
     if fault and below_end == found:
@@ -250,7 +248,6 @@ class _Unpacker:
 def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[_Segment]:
     if not spans:
         return []
-    arena.flags.writeable = False
     return [_Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS))]
 
 
@@ -268,8 +265,9 @@ def _decode(
     # A count may lie; the bytes cannot hold more records than this, and the kernel stops when they run out.
     rows_max = int(np.minimum(chosen[:, _COUNT], sizes // _RECORD_BYTES_MIN).sum())
     columns = ColumnBuffers.sized(rows_max, int(sizes.sum()), include_headers)
+    arguments: tuple[Any, ...] = columns.arguments()
     for segment in segments:
-        decode_spans(source, segment.source, segment.spans, *window, *columns.arguments())
+        decode_spans(address_of(source), address_of(segment.source), segment.spans, *window, *arguments)
         if columns.state[State.FAULT]:
             at = int(columns.state[State.FAULT_AT])
             fault = Fault(int(columns.state[State.FAULT]))

@@ -14,24 +14,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import ConfigError
-from semel.protocol.arrow_input import header_column, input_column, null_column, row_numbers, timestamps_in_ms
-from semel.protocol.arrow_types import ArrowArray, ArrowColumn, Bytes, Numbers, buffer_of
+from semel.protocol.arrow_input import (
+    BinaryInput,
+    HeaderInput,
+    header_column,
+    input_column,
+    null_column,
+    row_numbers,
+    timestamps_in_ms,
+)
+from semel.protocol.arrow_types import ArrowArray, ArrowColumn, Numbers, address_of, buffer_of
 from semel.protocol.batch_header import (
-    HEADER,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
+    set_codec,
     write_crc,
 )
 from semel.protocol.compression import Codec, compress
-from semel.protocol.kernels.encode import Column, HeaderColumn, encode_rows, measure_rows
+from semel.protocol.kernels.encode import BATCH_COLUMNS, Stamp, encode_batches, measure_rows
 
 BATCH_BYTES_MAX_DEFAULT = 1_000_000
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +64,10 @@ class EncodedBatches:
         return pa.Array.from_buffers(pa.large_binary(), len(self), buffers, 0)
 
 
-class _Producer(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    transactional: bool
-
-    def after(self, count: int) -> "_Producer":
-        if self.base_sequence == NO_SEQUENCE:
-            return self
-        return self._replace(base_sequence=(self.base_sequence + count) & _SEQUENCE_MASK)
-
-
 class _Input(NamedTuple):
-    keys: Column
-    values: Column
-    headers: HeaderColumn
+    keys: BinaryInput
+    values: BinaryInput
+    headers: HeaderInput
     timestamps_ms: Numbers
     rows: Numbers
 
@@ -109,64 +102,44 @@ def encode_columns(
         timestamps_in_ms(timestamps_ms, count),
         row_numbers(rows, count),
     )
-    producer = _Producer(producer_id, producer_epoch, base_sequence, transactional)
-    if len(table.rows) == 0:
-        return EncodedBatches(buffer=memoryview(bytearray()), positions=(0,), record_counts=())
-    if codec is Codec.NONE:
-        return _encode_plain(table, batch_bytes_max, producer)
-    return _encode_packed(table, batch_bytes_max, producer, codec, level)
+    stamp = Stamp(TRANSACTIONAL_BIT * transactional, producer_id, producer_epoch, base_sequence)
+    plain = _encode_plain(table, batch_bytes_max, stamp)
+    return _seal(plain if codec is Codec.NONE else _pack(plain, codec, level))
 
 
-def _encode_plain(table: _Input, batch_bytes_max: int, producer: _Producer) -> EncodedBatches:
-    records_bytes = measure_rows(table.keys, table.values, table.headers, table.rows)
+def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp) -> EncodedBatches:
+    """Write every batch with a kernel; the checksums follow once compression is done."""
+    columns = table.keys.addresses(), table.values.addresses(), table.headers.addresses()
+    rows, count = address_of(table.rows), len(table.rows)
+    records_bytes = measure_rows(*columns, rows, count)
     # Two neighbours together always pass the limit, which bounds the number of batches.
-    batches_max = min(len(table.rows), 2 + 2 * records_bytes // (batch_bytes_max - HEADER_BYTES))
+    batches_max = min(count, 2 + 2 * records_bytes // (batch_bytes_max - HEADER_BYTES))
     target = np.empty(records_bytes + batches_max * HEADER_BYTES, dtype=np.uint8)
-    at, first = 0, 0
-    positions, counts = [0], []
-    while first < len(table.rows):
-        following, end, max_ms = encode_rows(*table, first, target, at + HEADER_BYTES, at + batch_bytes_max)
-        base_ms = int(table.timestamps_ms[table.rows[first]])
-        _finish(target.data[at:end], producer, Codec.NONE, (base_ms, max_ms), following - first)
-        counts.append(following - first)
-        positions.append(end)
-        producer = producer.after(following - first)
-        at, first = end, following
-    return EncodedBatches(buffer=target.data[:at], positions=tuple(positions), record_counts=tuple(counts))
+    ends = np.empty((batches_max, BATCH_COLUMNS), dtype=np.int64)
+    times = address_of(table.timestamps_ms)
+    batches = encode_batches(*columns, times, rows, count, batch_bytes_max, stamp, address_of(target), ends)
+    positions = (0, *ends[:batches, 0].tolist())
+    counts = tuple(ends[:batches, 1].tolist())
+    return EncodedBatches(buffer=target.data[: positions[-1]], positions=positions, record_counts=counts)
 
 
-def _encode_packed(
-    table: _Input, batch_bytes_max: int, producer: _Producer, codec: Codec, level: int | None
-) -> EncodedBatches:
-    scratch: Bytes = np.empty(measure_rows(table.keys, table.values, table.headers, table.rows), dtype=np.uint8)
+def _seal(encoded: EncodedBatches) -> EncodedBatches:
+    for batch in encoded:
+        write_crc(batch)
+    return encoded
+
+
+def _pack(plain: EncodedBatches, codec: Codec, level: int | None) -> EncodedBatches:
     result = bytearray()
-    first = 0
-    positions, counts = [0], []
-    while first < len(table.rows):
-        following, size, max_ms = encode_rows(*table, first, scratch, 0, batch_bytes_max - HEADER_BYTES)
-        packed = compress(codec, scratch[:size].data, level)
-        is_smaller = len(packed) < size
-        batch = bytearray(HEADER_BYTES)
-        batch += packed if is_smaller else scratch[:size].data
-        base_ms = int(table.timestamps_ms[table.rows[first]])
-        _finish(batch, producer, codec if is_smaller else Codec.NONE, (base_ms, max_ms), following - first)
-        result += batch
-        counts.append(following - first)
+    positions = [0]
+    for batch in plain:
+        packed = compress(codec, batch[HEADER_BYTES:], level)
+        if len(packed) < len(batch) - HEADER_BYTES:
+            start = len(result)
+            result += batch[:HEADER_BYTES]
+            result += packed
+            set_codec(memoryview(result)[start:], codec)
+        else:
+            result += batch
         positions.append(len(result))
-        producer = producer.after(following - first)
-        first = following
-    return EncodedBatches(buffer=memoryview(result), positions=tuple(positions), record_counts=tuple(counts))
-
-
-def _finish(
-    batch: bytearray | memoryview, producer: _Producer, codec: Codec, times_ms: tuple[int, int], count: int
-) -> None:
-    attributes = codec | (TRANSACTIONAL_BIT * producer.transactional)
-    HEADER.pack_into(
-        batch,
-        0,
-        *(0, len(batch) - LOG_OVERHEAD_BYTES, -1, MAGIC, 0, attributes, count - 1),
-        *times_ms,
-        *(producer.producer_id, producer.producer_epoch, producer.base_sequence, count),
-    )
-    write_crc(batch)
+    return EncodedBatches(buffer=memoryview(result), positions=tuple(positions), record_counts=plain.record_counts)

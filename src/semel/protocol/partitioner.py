@@ -17,7 +17,7 @@ def partition_keys(keys: ArrowColumn, partitions: int) -> npt.NDArray[np.int32]:
         raise ConfigError(f"a topic has at least one partition, not {partitions}")
     column = input_column(keys, len(keys), "key")
     chosen = np.empty(len(keys), dtype=np.int32)
-    partition_rows(*column, partitions, chosen)
+    partition_rows(*column.addresses(), partitions, chosen)
     return chosen
 
 
@@ -28,7 +28,5 @@ def rows_by_partition(chosen: npt.NDArray[np.int32], partitions: int) -> list[np
     ends = np.cumsum(np.bincount(chosen, minlength=partitions))
     starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
     rows = np.empty(len(chosen), dtype=np.int64)
-    frozen = np.ascontiguousarray(chosen, dtype=np.int32).view()
-    frozen.flags.writeable = False
-    sort_rows(frozen, starts, rows)
+    sort_rows(np.ascontiguousarray(chosen, dtype=np.int32), starts, rows)
     return np.split(rows, ends[:-1])

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from semel.protocol.kernels.jit import helper, kernel, types
 from semel.protocol.kernels.memory import (
     copy_bytes,
+    load_big16,
+    load_big32,
+    load_big64,
+    load_byte,
     mark_null,
-    peek,
-    peek_int16,
-    peek_int32,
-    peek_int64,
     read_varint,
     read_varlong,
+    store_item32,
+    store_item64,
 )
 
 
@@ -41,17 +43,17 @@ class Fault(IntEnum):
 
 
 class Cells(NamedTuple):
-    """One binary column under construction: bytes, Arrow offsets, validity bits preset to one."""
+    """Addresses of one binary column under construction: bytes, Arrow offsets, validity bits preset to one."""
 
-    data: Any
-    offsets: Any
-    valid: Any
+    data: int
+    offsets: int
+    valid: int
 
 
 class HeaderCells(NamedTuple):
-    """The nested headers column under construction; without `lists` headers are checked and dropped."""
+    """Addresses of the nested headers column under construction; zero `lists`: headers are checked and dropped."""
 
-    lists: Any
+    lists: int
     names: Cells
     values: Cells
 
@@ -99,37 +101,35 @@ _BATCH_LENGTH = int(Fault.BATCH_LENGTH)
 _COUNT = int(Fault.COUNT)
 _OFFSET_ORDER = int(Fault.OFFSET_ORDER)
 
-BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-BYTES_OUT = types.Array(types.uint8, 1, "C")
-INT32_OUT = types.Array(types.int32, 1, "C")
-INT64_OUT = types.Array(types.int64, 1, "C")
+ADDRESS = types.int64
 TABLE = types.Array(types.int64, 2, "C")
-_CELLS = types.NamedTuple((BYTES_OUT, INT32_OUT, BYTES_OUT), Cells)
-_HEADER_CELLS = types.NamedTuple((INT32_OUT, _CELLS, _CELLS), HeaderCells)
+STATE = types.Array(types.int64, 1, "C")
+_CELLS = types.NamedUniTuple(ADDRESS, 3, Cells)
+_HEADER_CELLS = types.NamedTuple((ADDRESS, _CELLS, _CELLS), HeaderCells)
 
 
-@kernel(types.UniTuple(types.int64, 3)(BYTES, TABLE))
-def scan_batches(source: Any, table: Any) -> tuple[int, int, int]:  # noqa: PLR0911  (one return a check)
+@kernel(types.UniTuple(types.int64, 3)(ADDRESS, types.int64, TABLE))
+def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  # noqa: PLR0911  (one return a check)
     """Fill one row a whole batch: position, end, base offset, offset_next, attributes, count, CRC.
 
     Returns the rows filled, the position after the last, and a Fault for the batch there. A full table returns early.
     """
-    at, size, offset_min = 0, len(source), -1
+    at, offset_min = 0, -1
     for row in range(len(table)):
         left = size - at
         if left < _LOG_OVERHEAD_BYTES:
             return row, at, 0
-        length = peek_int32(source, at + 8)
+        length = load_big32(source, at + 8)
         if length > left - _LOG_OVERHEAD_BYTES:
             return row, at, 0
         if length < _HEADER_BYTES - _LOG_OVERHEAD_BYTES:
             return row, at, _BATCH_LENGTH
-        if peek(source, at + 16) != _MAGIC_2:
+        if load_byte(source, at + 16) != _MAGIC_2:
             return row, at, _MAGIC
-        base_offset = peek_int64(source, at)
-        attributes = peek_int16(source, at + 21)
-        last_delta = peek_int32(source, at + 23)
-        count = peek_int32(source, at + 57)
+        base_offset = load_big64(source, at)
+        attributes = load_big16(source, at + 21)
+        last_delta = load_big32(source, at + 23)
+        count = load_big32(source, at + 57)
         if count < 0 or last_delta < 0 or count > last_delta + 1:
             return row, at, _COUNT
         if base_offset < 0 or base_offset < offset_min or base_offset > 0x7FFFFFFFFFFFFFFF - 1 - last_delta:
@@ -142,25 +142,25 @@ def scan_batches(source: Any, table: Any) -> tuple[int, int, int]:  # noqa: PLR0
         table[row, 3] = offset_min
         table[row, 4] = attributes
         table[row, 5] = count
-        table[row, 6] = peek_int32(source, at - length - _LOG_OVERHEAD_BYTES + 17) & 0xFFFFFFFF
+        table[row, 6] = load_big32(source, at - length - _LOG_OVERHEAD_BYTES + 17) & 0xFFFFFFFF
     return len(table), at, 0
 
 
 @helper
 def _put(  # noqa: PLR0917  (kernels take positions only)
-    cells: Any, row: int, used: int, source: Any, at: int, length: int
+    cells: Cells, row: int, used: int, source: int, at: int, length: int
 ) -> int:
     if length > 0:
         copy_bytes(cells.data, used, source, at, length)
         used += length
     elif length < 0:
         mark_null(cells.valid, row)
-    cells.offsets[row + 1] = used
+    store_item32(cells.offsets, row + 1, used)
     return used
 
 
 @helper
-def _read_field(source: Any, at: int, end: int) -> tuple[int, int]:
+def _read_field(source: int, at: int, end: int) -> tuple[int, int]:
     """Return the length of a nullable field and where it starts, or a negative Fault in place of the start."""
     length, start = read_varint(source, at, end)
     if start >= 0 and (length < -1 or length > end - start):
@@ -170,7 +170,7 @@ def _read_field(source: Any, at: int, end: int) -> tuple[int, int]:
 
 @helper
 def _read_headers(  # noqa: PLR0917  (kernels take positions only)
-    source: Any, at: int, end: int, count: int, keep: bool, cells: Any, state: Any
+    source: int, at: int, end: int, count: int, keep: bool, cells: Any, state: Any
 ) -> int:
     """Read `count` headers; return the position after them or a negative Fault."""
     if count < 0 or count > end - at:
@@ -203,20 +203,21 @@ def _fail(state: Any, rows: int, fault: int, at: int) -> None:
 
 @kernel(
     types.void(
-        BYTES, BYTES, TABLE, types.int64, types.int64, _CELLS, _CELLS, INT64_OUT, INT64_OUT, _HEADER_CELLS, INT64_OUT
+        *(ADDRESS, ADDRESS, TABLE, types.int64, types.int64),
+        *(_CELLS, _CELLS, ADDRESS, ADDRESS, _HEADER_CELLS, STATE),
     )
 )
 def decode_spans(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check, in the order of the format)
-    batches: Any,
-    source: Any,
+    batches: int,
+    source: int,
     spans: Any,
     offset_start: int,
     offset_end: int,
-    keys: Any,
-    values: Any,
-    offsets: Any,
-    timestamps_us: Any,
-    headers: Any,
+    keys: Cells,
+    values: Cells,
+    offsets: int,
+    timestamps_us: int,
+    headers: HeaderCells,
     state: Any,
 ) -> None:
     """Append the records of each span to the columns.
@@ -225,17 +226,18 @@ def decode_spans(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check,
     differ when they were compressed. One function, since the order of checks is the format's own order.
     """
     row, key_used, value_used = state[_ROWS], state[_KEY_BYTES], state[_VALUE_BYTES]
-    keep_headers = len(headers.lists) > 0
+    key_nulls, value_nulls = state[_KEY_NULLS], state[_VALUE_NULLS]
+    keep_headers = headers.lists != 0
     for span in range(len(spans)):
         header, at, end = spans[span, 0], spans[span, 1], spans[span, 2]
-        base_offset = peek_int64(batches, header)
-        is_append_time = peek_int16(batches, header + 21) & _APPEND_TIME_BIT != 0
-        last_delta = peek_int32(batches, header + 23)
-        time_ms = peek_int64(batches, header + 35) if is_append_time else peek_int64(batches, header + 27)
+        base_offset = load_big64(batches, header)
+        is_append_time = load_big16(batches, header + 21) & _APPEND_TIME_BIT != 0
+        last_delta = load_big32(batches, header + 23)
+        time_ms = load_big64(batches, header + 35) if is_append_time else load_big64(batches, header + 27)
         delta_min = 0
         if time_ms > _TIMESTAMP_MS_MAX or time_ms < -_TIMESTAMP_MS_MAX:
             return _fail(state, row, _TIMESTAMP_RANGE, header)
-        for _ in range(peek_int32(batches, header + 57)):
+        for _ in range(load_big32(batches, header + 57)):
             length, at = read_varint(source, at, end)
             if at < 0:
                 return _fail(state, row, -at, header)
@@ -276,14 +278,15 @@ def decode_spans(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check,
             if keep:
                 key_used = _put(keys, row, key_used, source, key_at, key_length)
                 value_used = _put(values, row, value_used, source, value_at, value_length)
-                state[_KEY_NULLS] += key_length < 0
-                state[_VALUE_NULLS] += value_length < 0
-                offsets[row] = offset
-                timestamps_us[row] = record_ms * 1000
+                key_nulls += key_length < 0
+                value_nulls += value_length < 0
+                store_item64(offsets, row, offset)
+                store_item64(timestamps_us, row, record_ms * 1000)
                 row += 1
                 if keep_headers:
-                    headers.lists[row] = state[_HEADERS]
+                    store_item32(headers.lists, row, state[_HEADERS])
         if at != end:
             return _fail(state, row, _BATCH_TRAILING, header)
     state[_ROWS], state[_KEY_BYTES], state[_VALUE_BYTES] = row, key_used, value_used
+    state[_KEY_NULLS], state[_VALUE_NULLS] = key_nulls, value_nulls
     return None

@@ -1,105 +1,111 @@
-"""The smallest pieces of the kernels: unchecked loads, stores and copies, and checked varints.
+"""The smallest pieces of the kernels: unchecked loads, stores and copies at addresses, and checked varints.
 
-Why: numba's indexing wraps negative numbers and its slice assignment looks for overlap; both cost more than the work
-     itself at a hundred bytes a record. Callers check every position first: these functions do not.
+Why: arrays as arguments cost a reference count in every helper, numba's indexing wraps negative numbers, and its slice
+     assignment looks for overlap; each costs more than the work itself at a hundred bytes a record. So kernels work
+     on plain addresses. Callers check every position first, and hold the arrays until the kernel returns. Wire
+     numbers are always swapped, since numba runs on little-endian machines only.
 """
 
 from typing import Any
 
 from semel.protocol.kernels.jit import cgutils, helper, intrinsic, ir, types
 
-VARINT_PAST_END = -1
-VARINT_TOO_LONG = -2
-
 _Lowered = tuple[Any, Any]
 
 
-def _data_of(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
-    return context.make_array(array_type)(context, builder, array).data
+def _pointer(builder: Any, base: Any, at: Any, bits: int) -> Any:
+    return builder.inttoptr(builder.add(base, at), ir.IntType(bits).as_pointer())
 
 
-@intrinsic
-def peek(_typing: Any, source: Any, at: Any) -> _Lowered:
-    """Load one byte as a 64-bit number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = _data_of(context, builder, signature.args[0], arguments[0])
-        return builder.zext(builder.load(builder.gep(data, [arguments[1]])), ir.IntType(64))
-
-    return types.int64(source, at), generate
-
-
-@intrinsic
-def poke(_typing: Any, target: Any, at: Any, byte: Any) -> _Lowered:
-    """Store the low byte of a 64-bit number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = _data_of(context, builder, signature.args[0], arguments[0])
-        builder.store(builder.trunc(arguments[2], ir.IntType(8)), builder.gep(data, [arguments[1]]))
-        return context.get_dummy_value()
-
-    return types.void(target, at, byte), generate
-
-
-def _big_endian(bits: int) -> Any:
+def _load(bits: int, *, scale: int = 1, swap: bool = False, signed: bool = True) -> Any:
     @intrinsic
-    def peek_big_endian(_typing: Any, source: Any, at: Any) -> _Lowered:
-        """Load a signed big-endian number from any address."""
+    def load(_typing: Any, _base: Any, _at: Any) -> _Lowered:
+        """Load a number at an address; `at` counts bytes, or numbers where there is a scale."""
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = _data_of(context, builder, signature.args[0], arguments[0])
-            pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(bits).as_pointer())
-            swapped = builder.bswap(builder.load(pointer, align=1))
-            return swapped if bits == 64 else builder.sext(swapped, ir.IntType(64))
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            at = builder.mul(arguments[1], ir.Constant(ir.IntType(64), scale))
+            number = builder.load(_pointer(builder, arguments[0], at, bits), align=1)
+            number = builder.bswap(number) if swap else number
+            widen = builder.sext if signed else builder.zext
+            return number if bits == 64 else widen(number, ir.IntType(64))
 
-        return types.int64(source, at), generate
+        return types.int64(types.int64, types.int64), generate
 
-    return peek_big_endian
+    return load
 
 
-peek_int16 = _big_endian(16)
-peek_int32 = _big_endian(32)
-peek_int64 = _big_endian(64)
+def _store(bits: int, *, scale: int = 1, swap: bool = False) -> Any:
+    @intrinsic
+    def store(_typing: Any, _base: Any, _at: Any, _number: Any) -> _Lowered:
+        """Store the low bits of a number at an address."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            at = builder.mul(arguments[1], ir.Constant(ir.IntType(64), scale))
+            number = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            number = builder.bswap(number) if swap else number
+            builder.store(number, _pointer(builder, arguments[0], at, bits), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return store
+
+
+load_byte = _load(8, signed=False)
+load_big16 = _load(16, swap=True)
+load_big32 = _load(32, swap=True)
+load_big64 = _load(64, swap=True)
+load_word = _load(32, signed=False)
+"""Four bytes in native order, unsigned."""
+load_item64 = _load(64, scale=8)
+"""An item of an array of 64-bit numbers."""
+
+store_byte = _store(8)
+store_big16 = _store(16, swap=True)
+store_big32 = _store(32, swap=True)
+store_big64 = _store(64, swap=True)
+store_item32 = _store(32, scale=4)
+store_item64 = _store(64, scale=8)
 
 
 @intrinsic
-def copy_bytes(_typing: Any, target: Any, target_at: Any, source: Any, source_at: Any, count: Any) -> _Lowered:
-    """Copy `count` bytes between arrays that do not overlap."""
+def copy_bytes(_typing: Any, _target: Any, _target_at: Any, _source: Any, _source_at: Any, _count: Any) -> _Lowered:
+    """Copy bytes between places that do not overlap: target, position, source, position, count."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to = builder.gep(_data_of(context, builder, signature.args[0], arguments[0]), [arguments[1]])
-        origin = builder.gep(_data_of(context, builder, signature.args[2], arguments[2]), [arguments[3]])
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        to = _pointer(builder, arguments[0], arguments[1], 8)
+        origin = _pointer(builder, arguments[2], arguments[3], 8)
         cgutils.raw_memcpy(builder, to, origin, arguments[4], 1)
         return context.get_dummy_value()
 
-    return types.void(target, target_at, source, source_at, count), generate
+    return types.void(*(types.int64,) * 5), generate
 
 
 @helper
-def _read_long_varint(source: Any, at: int, end: int, bytes_max: int, last_byte_max: int) -> tuple[int, int]:
+def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_max: int) -> tuple[int, int]:
     raw = 0
     for index in range(bytes_max):
         if at >= end:
-            return 0, VARINT_PAST_END
-        byte = peek(source, at)
+            return 0, -1
+        byte = load_byte(source, at)
         at += 1
         raw |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if index == bytes_max - 1 and byte > last_byte_max:
-                return 0, VARINT_TOO_LONG
+                return 0, -2
             return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
-    return 0, VARINT_TOO_LONG
+    return 0, -2
 
 
 @helper
-def read_varint(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Read a 32-bit zigzag varint; the second number is the position after it, or negative when it is wrong."""
+def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
+    """Read a 32-bit zigzag varint; the second number is the position after it, or a negative Fault."""
     if at < end:
-        first = peek(source, at)
+        first = load_byte(source, at)
         if first < 0x80:
             return (first >> 1) ^ -(first & 1), at + 1
         if at + 1 < end:
-            second = peek(source, at + 1)
+            second = load_byte(source, at + 1)
             if second < 0x80:
                 raw = (first & 0x7F) | (second << 7)
                 return (raw >> 1) ^ -(raw & 1), at + 2
@@ -107,10 +113,10 @@ def read_varint(source: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @helper
-def read_varlong(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Read a 64-bit zigzag varint; the second number is the position after it, or negative when it is wrong."""
+def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
+    """Read a 64-bit zigzag varint; the second number is the position after it, or a negative Fault."""
     if at < end:
-        first = peek(source, at)
+        first = load_byte(source, at)
         if first < 0x80:
             return (first >> 1) ^ -(first & 1), at + 1
     return _read_long_varint(source, at, end, 10, 0x01)
@@ -120,9 +126,9 @@ def read_varlong(source: Any, at: int, end: int) -> tuple[int, int]:
 def varint_size(value: int) -> int:
     """Count the bytes of a zigzag varint; the value is a signed 64-bit number."""
     zigzag = (value << 1) ^ (value >> 63)
-    size = 1
     if zigzag < 0:
         return 10
+    size = 1
     while zigzag >= 0x80:
         zigzag >>= 7
         size += 1
@@ -130,25 +136,25 @@ def varint_size(value: int) -> int:
 
 
 @helper
-def write_varint(target: Any, at: int, value: int) -> int:
+def write_varint(target: int, at: int, value: int) -> int:
     """Write a zigzag varint and return the position after it."""
     zigzag = (value << 1) ^ (value >> 63)
     while zigzag < 0 or zigzag >= 0x80:
-        poke(target, at, (zigzag & 0x7F) | 0x80)
+        store_byte(target, at, (zigzag & 0x7F) | 0x80)
         zigzag = (zigzag >> 7) & 0x01FFFFFFFFFFFFFF
         at += 1
-    poke(target, at, zigzag)
+    store_byte(target, at, zigzag)
     return at + 1
 
 
 @helper
-def is_valid(bitmap: Any, index: int) -> bool:
-    """Look up an Arrow validity bit; an empty bitmap means that all are valid."""
-    return len(bitmap) == 0 or (peek(bitmap, index >> 3) >> (index & 7)) & 1 == 1
+def is_valid(bitmap: int, index: int) -> bool:
+    """Look up an Arrow validity bit; address zero means that all are valid."""
+    return bitmap == 0 or bool((load_byte(bitmap, index >> 3) >> (index & 7)) & 1)
 
 
 @helper
-def mark_null(bitmap: Any, index: int) -> None:
+def mark_null(bitmap: int, index: int) -> None:
     """Clear an Arrow validity bit."""
-    byte = peek(bitmap, index >> 3)
-    poke(bitmap, index >> 3, byte & ~(1 << (index & 7)))
+    byte = load_byte(bitmap, index >> 3)
+    store_byte(bitmap, index >> 3, byte & ~(1 << (index & 7)))
