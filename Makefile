@@ -44,7 +44,7 @@ lint: $(READY)
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 bench: $(READY)  ## Measure on this machine; BENCH_ARGS names rows
 	@$(BIN)/python -m bench $(BENCH_ARGS)

@@ -1,6 +1,7 @@
 """The files that the tidy tests look at."""
 
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -38,3 +39,9 @@ def source_files() -> list[Path]:
 def shown(path: Path) -> str:
     """A path as people write it."""
     return path.relative_to(ROOT).as_posix()
+
+
+def assert_silent(complaints: Iterable[str]) -> None:
+    """Fail with every complaint on a line of its own."""
+    lines = list(complaints)
+    assert not lines, "\n" + "\n".join(lines)

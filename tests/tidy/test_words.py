@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tidy.project import PACKAGE, ROOT, project_files, shown, source_files, text_of
+from tests.tidy.project import PACKAGE, ROOT, assert_silent, project_files, shown, source_files, text_of
 from tests.tidy.rules import (
     BANNED_CALLS,
     BANNED_IN_SIMULATED_CODE,
@@ -22,11 +22,11 @@ PROSE = {".md", ".py", ".toml", ".java", ".sh", ""}
 def test_no_defined_name_has_a_banned_word() -> None:
     sources = [*source_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
     complaints = [line for path in sources for line in complain_about_names(shown(path), text_of(path))]
-    assert complaints == []
+    assert_silent(complaints)
 
 
 def test_no_guarantee_travels_as_a_flag() -> None:
-    assert [line for path in source_files() for line in complain_about_flags(shown(path), text_of(path))] == []
+    assert_silent([line for path in source_files() for line in complain_about_flags(shown(path), text_of(path))])
 
 
 def test_nondeterminism_comes_from_the_world_only() -> None:
@@ -36,7 +36,7 @@ def test_nondeterminism_comes_from_the_world_only() -> None:
         if PACKAGE / "world" not in path.parents
         for line in complain_about_calls(shown(path), text_of(path), BANNED_CALLS)
     ]
-    assert complaints == []
+    assert_silent(complaints)
 
 
 def test_simulated_code_has_no_other_source_of_time_or_chance() -> None:
@@ -46,16 +46,16 @@ def test_simulated_code_has_no_other_source_of_time_or_chance() -> None:
         if any(folder in path.parents for folder in SIMULATED)
         for line in complain_about_calls(shown(path), text_of(path), BANNED_IN_SIMULATED_CODE)
     ]
-    assert complaints == []
+    assert_silent(complaints)
 
 
 def test_no_file_holds_a_registry_address_a_private_path_or_an_aside() -> None:
-    assert [line for path in project_files() for line in complain_about_text(shown(path), text_of(path))] == []
+    assert_silent([line for path in project_files() for line in complain_about_text(shown(path), text_of(path))])
 
 
 def test_no_file_leans_on_an_issue_number() -> None:
     prose = [path for path in project_files() if path.suffix in PROSE]
-    assert [line for path in prose for line in complain_about_issue_numbers(shown(path), text_of(path))] == []
+    assert_silent([line for path in prose for line in complain_about_issue_numbers(shown(path), text_of(path))])
 
 
 def test_the_lock_file_has_hashes_and_no_addresses() -> None:
