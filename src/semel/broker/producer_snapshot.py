@@ -12,31 +12,32 @@ from semel.broker.producer_state import BATCHES_KEPT, BatchSeen, ProducerEntry
 from semel.protocol.crc import checksum
 
 _MAGIC = b"SPS1"
-_HEAD = Struct(">4sII")  # magic, CRC of the rest, entries
+_HEAD = Struct(">4sII")  # magic, CRC of what follows the CRC, entries
+_CRC_END = 8
 _ENTRY = Struct(">qhiqqB")
 _BATCH = Struct(">iiqqq")
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     """All producers, with the batches remembered of each."""
-    body = bytearray()
-    count = 0
-    for entry in entries:
-        count += 1
-        body += _ENTRY.pack(
+    known = list(entries)
+    data = bytearray(_HEAD.pack(_MAGIC, 0, len(known)))
+    for entry in known:
+        data += _ENTRY.pack(
             *(entry.producer_id, entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp_ms),
             *(entry.transaction_first_offset, len(entry.batches)),
         )
         for batch in entry.batches:
-            body += _BATCH.pack(*batch)
-    return _HEAD.pack(_MAGIC, checksum(body), count) + body
+            data += _BATCH.pack(*batch)
+    data[4:_CRC_END] = checksum(bytes(data[_CRC_END:])).to_bytes(4, "big")
+    return bytes(data)
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry] | None:
     """The producers, or None when the snapshot is damaged."""
     try:
         magic, crc, count = _HEAD.unpack_from(data)
-        if magic != _MAGIC or checksum(memoryview(data)[_HEAD.size :]) != crc:
+        if magic != _MAGIC or checksum(memoryview(data)[_CRC_END:]) != crc:
             return None
         return _decode_entries(data, count)
     except StructError:
