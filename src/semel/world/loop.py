@@ -15,7 +15,7 @@ from asyncio import base_events
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
-from semel.errors import SemelError
+from semel.errors import ConfigError, SemelError
 from semel.world.rng import SeededRng
 
 T = TypeVar("T")
@@ -26,6 +26,9 @@ STEPS_MAX = 5_000_000
 CLEANUP_STEPS_MAX = 100_000
 # Far below the microsecond that clocks show, far above what a float loses in days of virtual time.
 TIE_BREAK_S_MAX = 1e-7
+RESOLUTION_S = 1e-8
+# Beyond this a float of seconds is coarser than the resolution, and a timer could be due and never run.
+VIRTUAL_MS_LIMIT = 2 * 365 * 24 * 3600 * 1000.0
 
 
 class VirtualRunError(SemelError):
@@ -38,6 +41,10 @@ class VirtualLoop(base_events.BaseEventLoop):
     def __init__(self, seed: int, *, virtual_ms_max: float = VIRTUAL_MS_MAX, steps_max: int = STEPS_MAX) -> None:
         """`steps_max` bounds the passes over ready callbacks, `virtual_ms_max` the virtual time."""
         super().__init__()
+        if virtual_ms_max > VIRTUAL_MS_LIMIT:
+            self.close()
+            raise ConfigError("virtual time ends after two years", you_wrote=f"virtual_ms_max={virtual_ms_max:g}")
+        self._clock_resolution = RESOLUTION_S
         self.seed = seed
         self.steps = 0
         self.steps_max = steps_max

@@ -80,12 +80,12 @@ class RealFile:
 
     def sync(self) -> None:
         """Make durable what was written so far, and wait for it."""
+        self._check_open()
         self._sync_descriptor(self._fd)
 
     async def sync_in_thread(self) -> None:
         """Make durable what was written so far; on a descriptor of its own, since the file may be closed meanwhile."""
-        if self._sync_error is not None:
-            raise OSError(*self._sync_error.args)
+        self._check_open()
         await asyncio.get_running_loop().run_in_executor(None, self._sync_and_close, os.dup(self._fd))
 
     def _sync_and_close(self, fd: int) -> None:
@@ -102,6 +102,10 @@ class RealFile:
         except OSError as error:
             self._sync_error = OSError(error.errno, error.strerror, str(self._path))
             raise
+
+    def _check_open(self) -> None:
+        if self._fd < 0:  # fsync and dup would raise ValueError for it
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
 
     def _cut_torn_bytes(self, *, quietly: bool = False) -> None:
         if not self._torn:
