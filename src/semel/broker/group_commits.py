@@ -33,20 +33,20 @@ class Commits:
         """Work on the shared state."""
         self._core = core
 
-    def commit(self, token: int, request: CommitRequest, now_ms: int) -> None:
+    def commit(self, token: int, request: CommitRequest) -> None:
         """OffsetCommit."""
         fault = self._fault_of_commit(request)
         if fault is not ErrorCode.NONE:
             self._core.answer(token, _refused(request.offsets, fault))
             return
-        group = self._core.group(request.group_id, now_ms)
+        group = self._core.group(request.group_id)
         member = group.members.get(request.member_id)
         if member is not None:  # a commit proves the member alive as well as a heartbeat does
-            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        expire_timestamp_ms = None if request.retention_ms < 0 else now_ms + request.retention_ms
-        self._store(token, request, now_ms, expire_timestamp_ms)
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
+        expire_timestamp_ms = None if request.retention_ms < 0 else self._core.now_ms + request.retention_ms
+        self._store(token, request, expire_timestamp_ms)
 
-    def commit_in_transaction(self, token: int, request: TxnCommitRequest, now_ms: int) -> None:
+    def commit_in_transaction(self, token: int, request: TxnCommitRequest) -> None:
         """TxnOffsetCommit."""
         fault = self._core.fault_of_group_id(request.group_id)
         if fault is ErrorCode.NONE:
@@ -54,8 +54,8 @@ class Commits:
         if fault is not ErrorCode.NONE:
             self._core.answer(token, _refused(request.offsets, fault))
         else:
-            self._core.group(request.group_id, now_ms)
-            self._store(token, request, now_ms, None)
+            self._core.group(request.group_id)
+            self._store(token, request, None)
 
     def _fault_of_commit(self, request: CommitRequest | TxnCommitRequest) -> ErrorCode:
         group = self._core.groups.get(request.group_id)
@@ -69,16 +69,14 @@ class Commits:
             return ErrorCode.NONE
         return _fault_of_owner(group, request)
 
-    def _store(
-        self, token: int, request: CommitRequest | TxnCommitRequest, now_ms: int, expire_timestamp_ms: int | None
-    ) -> None:
+    def _store(self, token: int, request: CommitRequest | TxnCommitRequest, expire_timestamp_ms: int | None) -> None:
         results = tuple(self._judge(offset) for offset in request.offsets)
         accepted = {
             OffsetKey(group_id=request.group_id, topic=offset.topic, partition=offset.partition): OffsetValue(
                 offset_next=offset.offset_next,
                 leader_epoch=offset.leader_epoch,
                 metadata=offset.metadata,
-                commit_timestamp_ms=now_ms,
+                commit_timestamp_ms=self._core.now_ms,
                 expire_timestamp_ms=expire_timestamp_ms,
             )
             for offset, result in zip(request.offsets, results, strict=True)
@@ -114,7 +112,7 @@ class Commits:
                 else:
                     self._core.offsets.put(key, value, fate.base_offset + index)
 
-        def answer(error_code: ErrorCode, _now_ms: int) -> None:
+        def answer(error_code: ErrorCode) -> None:
             failed = _refused(request.offsets, error_code)
             self._core.answer(token, CommitResponse(results=results) if error_code is ErrorCode.NONE else failed)
 

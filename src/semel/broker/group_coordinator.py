@@ -55,31 +55,37 @@ class GroupCoordinator:
 
     def join(self, token: int, request: JoinRequest, now_ms: int) -> list[Effect]:
         """JoinGroup; answered when the join phase ends."""
-        self._membership.join(token, request, now_ms)
+        self._core.now_ms = now_ms
+        self._membership.join(token, request)
         return self._core.drain()
 
-    def sync(self, token: int, request: SyncRequest) -> list[Effect]:
+    def sync(self, token: int, request: SyncRequest, now_ms: int) -> list[Effect]:
         """SyncGroup; answered when the leader's assignment is durable."""
+        self._core.now_ms = now_ms
         self._membership.sync(token, request)
         return self._core.drain()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Keep the member's session alive."""
-        return self._membership.heartbeat(request, now_ms)
+        self._core.now_ms = now_ms
+        return self._membership.heartbeat(request)
 
     def leave(self, token: int, request: LeaveRequest, now_ms: int) -> list[Effect]:
         """LeaveGroup; answered at once."""
-        self._membership.leave(token, request, now_ms)
+        self._core.now_ms = now_ms
+        self._membership.leave(token, request)
         return self._core.drain()
 
     def commit_offsets(self, token: int, request: CommitRequest, now_ms: int) -> list[Effect]:
         """OffsetCommit; answered when durable, and visible from then on."""
-        self._commits.commit(token, request, now_ms)
+        self._core.now_ms = now_ms
+        self._commits.commit(token, request)
         return self._core.drain()
 
     def commit_offsets_in_transaction(self, token: int, request: TxnCommitRequest, now_ms: int) -> list[Effect]:
         """TxnOffsetCommit; answered when durable, visible when the transaction commits."""
-        self._commits.commit_in_transaction(token, request, now_ms)
+        self._core.now_ms = now_ms
+        self._commits.commit_in_transaction(token, request)
         return self._core.drain()
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
@@ -90,14 +96,16 @@ class GroupCoordinator:
         """OffsetFetch."""
         return self._core.offsets.fetch(request)
 
-    def delete_offsets(self, token: int, request: DeleteOffsetsRequest) -> list[Effect]:
+    def delete_offsets(self, token: int, request: DeleteOffsetsRequest, now_ms: int) -> list[Effect]:
         """OffsetDelete."""
+        self._core.now_ms = now_ms
         self._deletions.delete_offsets(token, request)
         return self._core.drain()
 
     def delete_group(self, token: int, group_id: str, now_ms: int) -> list[Effect]:
         """One group of DeleteGroups."""
-        self._deletions.delete_group(token, group_id, now_ms)
+        self._core.now_ms = now_ms
+        self._deletions.delete_group(token, group_id)
         return self._core.drain()
 
     def describe_group(self, group_id: str, *, api_version: int = 5) -> DescribedGroup:
@@ -120,40 +128,44 @@ class GroupCoordinator:
             if not wanted_states or group.state.lower() in wanted_states
         )
 
-    def topic_deleted(self, topic: str) -> list[Effect]:
+    def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
         """Every group forgets its offsets of a topic that is gone."""
+        self._core.now_ms = now_ms
         self._deletions.forget_topic(topic)
         return self._core.drain()
 
     def appended(self, append_token: int, error_code: ErrorCode, base_offset: int, now_ms: int) -> list[Effect]:
         """The fate of an `AppendRecords` is known: durable (NONE) or not in the log. Report in log order."""
-        fate = AppendFate(error_code=error_code, base_offset=base_offset, now_ms=now_ms)
+        self._core.now_ms = now_ms
+        fate = AppendFate(error_code=error_code, base_offset=base_offset)
         self._core.appended(append_token, fate)
         return self._core.drain()
 
     def append_timed_out(self, append_token: int, now_ms: int) -> list[Effect]:
         """Durability took too long: the waiting request gets an error, the fate stays open until `appended`."""
-        self._core.append_timed_out(append_token, now_ms)
+        self._core.now_ms = now_ms
+        self._core.append_timed_out(append_token)
         return self._core.drain()
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Act on every deadline that has passed."""
+        self._core.now_ms = now_ms
         for key in self._core.timers.pop_due(now_ms):
-            self._expire(key, now_ms)
+            self._expire(key)
         return self._core.drain()
 
-    def _expire(self, key: TimerKey, now_ms: int) -> None:
+    def _expire(self, key: TimerKey) -> None:
         group = self._core.groups.get(key.group_id)
         if key.kind is TimerKind.RETENTION:
-            self._deletions.expire_offsets(now_ms)
+            self._deletions.expire_offsets()
         elif group is None:
             return
         elif key.kind is TimerKind.SESSION:
-            self._rebalance.expire_session(group, key.member_id, now_ms)
+            self._rebalance.expire_session(group, key.member_id)
         elif key.kind is TimerKind.JOIN:
-            self._rebalance.expire_join(group, now_ms)
+            self._rebalance.expire_join(group)
         else:
-            self._rebalance.expire_sync(group, now_ms)
+            self._rebalance.expire_sync(group)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do next."""
@@ -161,27 +173,28 @@ class GroupCoordinator:
 
     def load(self, records: Iterable[LoadedRecord | LoadedMarker], now_ms: int) -> list[Effect]:
         """Rebuild everything from the partition, oldest record first."""
+        self._core.now_ms = now_ms
         for record in records:
             self._core.note_loaded(record.offset)
             if isinstance(record, LoadedMarker):
                 self._core.offsets.complete(record.producer_id, commit=record.commit)
             else:
-                replay(self._core, record, now_ms)
+                replay(self._core, record)
         for group in list(self._core.groups.values()):
-            self._watch_loaded(group, now_ms)
+            self._watch_loaded(group)
         return self._core.drain()
 
-    def _watch_loaded(self, group: Group, now_ms: int) -> None:
+    def _watch_loaded(self, group: Group) -> None:
         """Give every member a full session to come back; shrink a group that is too large by now."""
         for member in group.members.values():
-            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
         if len(group.members) > self._core.settings.group_members_max:
-            self._rebalance.prepare(group, now_ms)
+            self._rebalance.prepare(group)
 
-    def unload(self, now_ms: int) -> list[Effect]:
+    def unload(self) -> list[Effect]:
         """Another broker leads the partition now: answer everyone NOT_COORDINATOR and forget all."""
         for group in self._core.groups.values():
             for member_id in list(group.members):
                 self._rebalance.remove_member(group, member_id, ErrorCode.NOT_COORDINATOR)
-        self._core.abandon(ErrorCode.NOT_COORDINATOR, now_ms)
+        self._core.abandon(ErrorCode.NOT_COORDINATOR)
         return self._core.drain()

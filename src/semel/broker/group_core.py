@@ -46,7 +46,6 @@ class AppendFate:
 
     error_code: ErrorCode
     base_offset: int
-    now_ms: int
 
     @property
     def is_durable(self) -> bool:
@@ -57,7 +56,7 @@ class AppendFate:
 @dataclass(slots=True, kw_only=True)
 class _Append:
     apply: Callable[[AppendFate], None]
-    answer: Callable[[ErrorCode, int], None]
+    answer: Callable[[ErrorCode], None]
     answered: bool = False
 
 
@@ -68,6 +67,7 @@ class GroupCore:
         """Start with no group."""
         self.settings = settings
         self.new_uuid = new_uuid
+        self.now_ms = 0  # the time of the call that goes on
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.timers = Timers()
@@ -91,7 +91,7 @@ class GroupCore:
         records: tuple[CoordinatorRecord, ...],
         *,
         apply: Callable[[AppendFate], None],
-        answer: Callable[[ErrorCode, int], None],
+        answer: Callable[[ErrorCode], None],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> None:
@@ -117,32 +117,32 @@ class GroupCore:
             assert fate.base_offset > self._offset_last, "appends must be reported in log order"
             self._offset_last = fate.base_offset
         append.apply(fate)
-        self._answer_append(append, fate.error_code, fate.now_ms)
+        self._answer_append(append, fate.error_code)
 
-    def append_timed_out(self, append_token: int, now_ms: int) -> None:
+    def append_timed_out(self, append_token: int) -> None:
         """Answer with an error now; the append stays open."""
         append = self._appends.get(append_token)
         if append is not None:
-            self._answer_append(append, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+            self._answer_append(append, ErrorCode.REQUEST_TIMED_OUT)
 
-    def _answer_append(self, append: _Append, error_code: ErrorCode, now_ms: int) -> None:
+    def _answer_append(self, append: _Append, error_code: ErrorCode) -> None:
         if not append.answered:
             append.answered = True
-            append.answer(_ANSWER_FOR_APPEND_ERROR.get(error_code, error_code), now_ms)
+            append.answer(_ANSWER_FOR_APPEND_ERROR.get(error_code, error_code))
 
-    def group(self, group_id: str, now_ms: int) -> Group:
+    def group(self, group_id: str) -> Group:
         """Find or create a group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id=group_id)
-            self.schedule_retention(now_ms)
+            self.schedule_retention()
         return group
 
-    def schedule_retention(self, now_ms: int) -> None:
+    def schedule_retention(self) -> None:
         """See to it that expired offsets are looked for, as long as there are groups."""
         key = TimerKey(TimerKind.RETENTION)
         if key not in self.timers:
-            self.timers.schedule(key, now_ms + self.settings.offsets_retention_check_interval_ms)
+            self.timers.schedule(key, self.now_ms + self.settings.offsets_retention_check_interval_ms)
 
     def forget_group(self, group_id: str) -> None:
         """Drop a group and its timers; it has no members."""
@@ -150,11 +150,11 @@ class GroupCore:
         self.timers.cancel(TimerKey(TimerKind.JOIN, group_id))
         self.timers.cancel(TimerKey(TimerKind.SYNC, group_id))
 
-    def abandon(self, error_code: ErrorCode, now_ms: int) -> None:
+    def abandon(self, error_code: ErrorCode) -> None:
         """Forget all state and answer every request that waits for an append."""
         self.groups.clear()  # first, so that no answer below starts a rebalance
         for append in self._appends.values():
-            self._answer_append(append, error_code, now_ms)
+            self._answer_append(append, error_code)
         self._appends.clear()
         self.offsets.clear()
         self.timers.clear()
@@ -164,10 +164,10 @@ class GroupCore:
         """Remember how far the log was replayed."""
         self._offset_last = max(self._offset_last, offset)
 
-    def keep_session(self, group: Group, member_id: str, timeout_ms: int, now_ms: int) -> None:
+    def keep_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
         """Move the deadline by which the member must be heard of again."""
         key = TimerKey(TimerKind.SESSION, group.group_id, member_id)
-        self.timers.schedule(key, now_ms + max(timeout_ms, 1))
+        self.timers.schedule(key, self.now_ms + max(timeout_ms, 1))
 
     def fault_of_group_id(self, group_id: str) -> ErrorCode:
         """Refuse a group id that cannot be stored."""
@@ -180,5 +180,5 @@ def is_active(group: Group) -> bool:
     return group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
-def no_answer(_error_code: ErrorCode, _now_ms: int) -> None:
+def no_answer(_error_code: ErrorCode) -> None:
     """Stand for the request that an append was not made for."""

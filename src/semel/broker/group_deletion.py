@@ -46,7 +46,7 @@ class Deletions:
     def _delete_and_answer(
         self, token: int, group_id: str, keys: list[OffsetKey], response: DeleteOffsetsResponse
     ) -> None:
-        def answer(error_code: ErrorCode, _now_ms: int) -> None:
+        def answer(error_code: ErrorCode) -> None:
             failed = DeleteOffsetsResponse(error_code=error_code)
             self._core.answer(token, response if error_code is ErrorCode.NONE else failed)
 
@@ -59,7 +59,7 @@ class Deletions:
         for key in keys if fate.is_durable else ():
             self._core.offsets.remove(key)
 
-    def delete_group(self, token: int, group_id: str, now_ms: int) -> None:
+    def delete_group(self, token: int, group_id: str) -> None:
         """One group of DeleteGroups: only an empty one."""
         group = self._core.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
@@ -67,12 +67,12 @@ class Deletions:
         elif group.state is not GroupState.EMPTY:
             self._core.answer(token, DeleteGroupResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
         else:
-            self._bury(group, now_ms, token)
+            self._bury(group, token)
 
-    def _bury(self, group: Group, now_ms: int, token: int | None = None) -> None:
+    def _bury(self, group: Group, token: int | None = None) -> None:
         """Write the tombstones; the group is Dead until they are durable, and Empty again if they are not."""
         empty_since_ms = group.state_timestamp_ms
-        group.transition(GroupState.DEAD, now_ms)
+        group.transition(GroupState.DEAD, self._core.now_ms)
         keys = sorted(self._core.offsets.keys_of_group(group.group_id), key=lambda key: (key.topic, key.partition))
 
         def apply(fate: AppendFate) -> None:
@@ -82,7 +82,7 @@ class Deletions:
             else:
                 group.transition(GroupState.EMPTY, empty_since_ms)
 
-        def answer(error_code: ErrorCode, _now_ms: int) -> None:
+        def answer(error_code: ErrorCode) -> None:
             if token is not None:
                 self._core.answer(token, DeleteGroupResponse(error_code=error_code))
 
@@ -99,40 +99,40 @@ class Deletions:
             self._write_tombstones(group_id, keys)
 
     def _write_tombstones(
-        self, group_id: str, keys: list[OffsetKey], answer: Callable[[ErrorCode, int], None] = no_answer
+        self, group_id: str, keys: list[OffsetKey], answer: Callable[[ErrorCode], None] = no_answer
     ) -> None:
         records = tuple(offset_record(key, None) for key in keys)
         self._core.append(group_id, records, apply=lambda fate: self._remove(keys, fate), answer=answer)
 
-    def expire_offsets(self, now_ms: int) -> None:
+    def expire_offsets(self) -> None:
         """Delete what outlived its retention, and groups that have nothing left."""
         for group in list(self._core.groups.values()):
-            expired = self._expired(group, now_ms)
+            expired = self._expired(group)
             is_left = len(expired) < len(self._core.offsets.visible(group.group_id))
             is_idle = group.state is GroupState.EMPTY and not group.pending_join
             if is_idle and not is_left and not self._core.offsets.is_in_use(group.group_id):
-                self._bury(group, now_ms)
+                self._bury(group)
             elif expired:
                 self._write_tombstones(group.group_id, expired)
         if self._core.groups:
-            self._core.schedule_retention(now_ms)
+            self._core.schedule_retention()
 
-    def _expired(self, group: Group, now_ms: int) -> list[OffsetKey]:
+    def _expired(self, group: Group) -> list[OffsetKey]:
         offsets = self._core.offsets
         keys = (
             OffsetKey(group_id=group.group_id, topic=topic, partition=partition)
             for (topic, partition), committed in offsets.visible(group.group_id).items()
-            if self._is_expired(group, topic, committed, now_ms)
+            if self._is_expired(group, topic, committed)
         )
         return [key for key in keys if not offsets.is_unstable(key)]
 
-    def _is_expired(self, group: Group, topic: str, committed: CommittedOffset, now_ms: int) -> bool:
+    def _is_expired(self, group: Group, topic: str, committed: CommittedOffset) -> bool:
         since_ms = _retention_start_ms(group, committed.value)
         if since_ms is None or group.is_subscribed(topic):
             return False
         if committed.value.expire_timestamp_ms is not None:
-            return now_ms >= committed.value.expire_timestamp_ms
-        return now_ms - since_ms >= self._core.settings.offsets_retention_ms
+            return self._core.now_ms >= committed.value.expire_timestamp_ms
+        return self._core.now_ms - since_ms >= self._core.settings.offsets_retention_ms
 
 
 def _retention_start_ms(group: Group, value: OffsetValue) -> int | None:

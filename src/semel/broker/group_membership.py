@@ -35,7 +35,7 @@ class Membership:
         self._core = core
         self._rebalance = rebalance
 
-    def join(self, token: int, request: JoinRequest, now_ms: int) -> None:
+    def join(self, token: int, request: JoinRequest) -> None:
         """JoinGroup."""
         fault = self._fault_of_join(request)
         if fault is not ErrorCode.NONE:
@@ -43,7 +43,7 @@ class Membership:
         elif request.member_id != NO_MEMBER_ID and request.group_id not in self._core.groups:
             self._refuse_join(token, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         else:
-            self._join_group(self._core.group(request.group_id, now_ms), token, request, now_ms)
+            self._join_group(self._core.group(request.group_id), token, request)
 
     def _fault_of_join(self, request: JoinRequest) -> ErrorCode:
         settings = self._core.settings
@@ -60,21 +60,21 @@ class Membership:
     def _refuse_join(self, token: int, error_code: ErrorCode, member_id: str) -> None:
         self._core.answer(token, JoinResponse(error_code=error_code, member_id=member_id))
 
-    def _join_group(self, group: Group, token: int, request: JoinRequest, now_ms: int) -> None:
+    def _join_group(self, group: Group, token: int, request: JoinRequest) -> None:
         if group.state is GroupState.DEAD:
             self._refuse_join(token, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         elif not self._has_room(group, request.member_id):
             self._refuse_join(token, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
             self._rebalance.remove_member(group, request.member_id)
-            self._rebalance.complete_join_if_all_joined(group, now_ms)
+            self._rebalance.complete_join_if_all_joined(group)
         elif not group.supports(request.protocol_type, request.protocols):
             self._refuse_join(token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         elif request.member_id == NO_MEMBER_ID:
-            self._join_new(group, token, request, now_ms)
+            self._join_new(group, token, request)
         elif request.member_id in group.pending_join and request.group_instance_id is None:
-            self._add(group, Member.joining(request.member_id, request), token, request, now_ms)
+            self._add(group, Member.joining(request.member_id, request), token, request)
         else:
-            self._rejoin(group, token, request, now_ms)
+            self._rejoin(group, token, request)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         """Keep to group.max.size; while joining, those who came back first stay."""
@@ -89,28 +89,28 @@ class Membership:
             case _:
                 return True
 
-    def _join_new(self, group: Group, token: int, request: JoinRequest, now_ms: int) -> None:
+    def _join_new(self, group: Group, token: int, request: JoinRequest) -> None:
         member_id = f"{request.group_instance_id or request.client_id}-{self._core.new_uuid()}"
         if request.group_instance_id in group.static_members:
-            self._replace_static(group, member_id, token, request, now_ms)
+            self._replace_static(group, member_id, token, request)
         elif request.group_instance_id is None and request.api_version >= JOIN_VERSION_MEMBER_ID_REQUIRED:
             group.pending_join.add(member_id)
-            self._core.keep_session(group, member_id, request.session_timeout_ms, now_ms)
+            self._core.keep_session(group, member_id, request.session_timeout_ms)
             self._refuse_join(token, ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:
-            self._add(group, Member.joining(member_id, request), token, request, now_ms)
+            self._add(group, Member.joining(member_id, request), token, request)
 
-    def _add(self, group: Group, member: Member, token: int, request: JoinRequest, now_ms: int) -> None:
+    def _add(self, group: Group, member: Member, token: int, request: JoinRequest) -> None:
         """Take a new member in. It cannot send heartbeats before it is answered, so its wait has a limit of its own."""
         if not group.members:
             group.protocol_type = request.protocol_type
         group.new_member_added = group.initial_delay_left_ms is not None
         group.add(member)
         self._rebalance.await_join(member, token)
-        self._core.keep_session(group, member.member_id, self._core.settings.new_member_join_timeout_ms, now_ms)
-        self._rebalance.prepare_or_complete(group, now_ms)
+        self._core.keep_session(group, member.member_id, self._core.settings.new_member_join_timeout_ms)
+        self._rebalance.prepare_or_complete(group)
 
-    def _rejoin(self, group: Group, token: int, request: JoinRequest, now_ms: int) -> None:
+    def _rejoin(self, group: Group, token: int, request: JoinRequest) -> None:
         fault = group.fault_of_member(request.member_id, request.group_instance_id)
         if fault is not ErrorCode.NONE:
             self._refuse_join(token, fault, request.member_id)
@@ -121,12 +121,12 @@ class Membership:
         if group.state is GroupState.PREPARING_REBALANCE or not is_unchanged or leads_stable:
             member.update(request)
             self._rebalance.await_join(member, token)
-            self._rebalance.prepare_or_complete(group, now_ms)
+            self._rebalance.prepare_or_complete(group)
         else:
             # The answer to its first JoinGroup was lost: tell it about the generation that it is in.
             self._core.answer(token, self._rebalance.join_response(group, member.member_id))
 
-    def _replace_static(self, group: Group, member_id: str, token: int, request: JoinRequest, now_ms: int) -> None:
+    def _replace_static(self, group: Group, member_id: str, token: int, request: JoinRequest) -> None:
         """A static member came back under a new member id: the old id is fenced, its assignment stays."""
         member = group.members[group.static_members[request.group_instance_id or ""]]
         leader_before = group.leader or ""
@@ -137,11 +137,11 @@ class Membership:
         group.replace_static(member, member_id)
         member.update(request)
         member.join_token = token
-        self._core.keep_session(group, member_id, member.session_timeout_ms, now_ms)
+        self._core.keep_session(group, member_id, member.session_timeout_ms)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
             self._store_replacement(group, member, leader_before, request.api_version)
         else:
-            self._rebalance.prepare_or_complete(group, now_ms)
+            self._rebalance.prepare_or_complete(group)
 
     def _store_replacement(self, group: Group, member: Member, leader_before: str, api_version: int) -> None:
         """Write the new member id before the member may use it.
@@ -151,11 +151,12 @@ class Membership:
         """
         token = member.join_token
 
-        def answer(error_code: ErrorCode, _now_ms: int) -> None:
+        def answer(error_code: ErrorCode) -> None:
             if member.join_token == token:
                 response = self._replacement_response(group, member, leader_before, api_version)
                 failed = JoinResponse(error_code=error_code)
                 self._rebalance.answer_join(member, response if error_code is ErrorCode.NONE else failed)
+                self._core.keep_session(group, member.member_id, member.session_timeout_ms)
 
         assignments = {m.member_id: m.assignment for m in group.members.values()}
         record = group_record(group.group_id, group.stored(assignments))
@@ -190,7 +191,7 @@ class Membership:
             self._core.answer(token, self._rebalance.sync_response(group, member))
             return
         self._rebalance.await_sync(member, token)
-        if group.leader == member.member_id:
+        if group.leader == member.member_id and group.stored_generation != group.generation:
             given = dict(request.assignments)
             self._rebalance.store_assignments(group, {name: given.get(name, b"") for name in group.members})
 
@@ -218,17 +219,17 @@ class Membership:
             return ErrorCode.ILLEGAL_GENERATION
         return fault
 
-    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat: keep the session, and tell of a rebalance."""
         group = self._core.groups.get(request.group_id)
         fault = self._fault_of_generation(group, request)
         if group is None or fault is not ErrorCode.NONE:
             return fault
-        self._core.keep_session(group, request.member_id, group.members[request.member_id].session_timeout_ms, now_ms)
+        self._core.keep_session(group, request.member_id, group.members[request.member_id].session_timeout_ms)
         is_joining = group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if is_joining else ErrorCode.NONE
 
-    def leave(self, token: int, request: LeaveRequest, now_ms: int) -> None:
+    def leave(self, token: int, request: LeaveRequest) -> None:
         """LeaveGroup, of one or many members."""
         group = self._core.groups.get(request.group_id)
         fault = self._core.fault_of_group_id(request.group_id)
@@ -240,7 +241,7 @@ class Membership:
         results = tuple(self._leave_one(group, leaving) for leaving in request.members)
         self._core.answer(token, LeaveResponse(results=results))
         if group is not None and ErrorCode.NONE in results:
-            self._rebalance.after_removal(group, now_ms)
+            self._rebalance.after_removal(group)
 
     def _leave_one(self, group: Group | None, leaving: LeavingMember) -> ErrorCode:
         if group is None:

@@ -42,7 +42,8 @@ class OffsetStore:
 
     def start(self, keys: Iterable[OffsetKey]) -> None:
         """Note commits that are on their way to the log."""
-        self._in_flight.update(keys)
+        for key in keys:
+            self._in_flight[key] += 1
 
     def finish(self, keys: Iterable[OffsetKey]) -> None:
         """Note that those have arrived, or never will."""

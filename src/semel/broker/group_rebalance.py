@@ -51,66 +51,66 @@ class Rebalance:
         group.remove(member_id)
         self._core.timers.cancel(TimerKey(TimerKind.SESSION, group.group_id, member_id))
 
-    def after_removal(self, group: Group, now_ms: int) -> None:
+    def after_removal(self, group: Group) -> None:
         """Let the group go on without those who were removed."""
         if is_active(group):
-            self.prepare(group, now_ms)
+            self.prepare(group)
         else:
-            self.complete_join_if_all_joined(group, now_ms)
+            self.complete_join_if_all_joined(group)
 
-    def prepare_or_complete(self, group: Group, now_ms: int) -> None:
+    def prepare_or_complete(self, group: Group) -> None:
         """Start a join phase, or end the one that goes on when nobody is missing any more."""
         if group.state is GroupState.PREPARING_REBALANCE:
-            self.complete_join_if_all_joined(group, now_ms)
+            self.complete_join_if_all_joined(group)
         else:
-            self.prepare(group, now_ms)
+            self.prepare(group)
 
-    def prepare(self, group: Group, now_ms: int) -> None:
+    def prepare(self, group: Group) -> None:
         """Start a join phase."""
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self._propagate_error(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+            self._propagate_error(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
         self._core.timers.cancel(TimerKey(TimerKind.SYNC, group.group_id))
         is_first = group.state is GroupState.EMPTY
-        group.transition(GroupState.PREPARING_REBALANCE, now_ms)
+        group.transition(GroupState.PREPARING_REBALANCE, self._core.now_ms)
         if is_first:
-            self._hold_open(group, now_ms)
+            self._hold_open(group)
         elif group.has_all_joined():
-            self.complete_join(group, now_ms)
+            self.complete_join(group)
         else:
-            self._schedule_join(group, group.rebalance_timeout_ms(), now_ms)
+            self._schedule_join(group, group.rebalance_timeout_ms())
 
-    def _hold_open(self, group: Group, now_ms: int) -> None:
+    def _hold_open(self, group: Group) -> None:
         """Give the other members of a new group time to join as well."""
         delay_ms = self._core.settings.initial_rebalance_delay_ms
         if delay_ms == 0:
-            self.complete_join(group, now_ms)
+            self.complete_join(group)
             return
         group.new_member_added = False
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
-        self._schedule_join(group, delay_ms, now_ms)
+        self._schedule_join(group, delay_ms)
 
-    def _schedule_join(self, group: Group, delay_ms: int, now_ms: int) -> None:
-        self._core.timers.schedule(TimerKey(TimerKind.JOIN, group.group_id), now_ms + delay_ms)
+    def _schedule_join(self, group: Group, delay_ms: int) -> None:
+        self._core.timers.schedule(TimerKey(TimerKind.JOIN, group.group_id), self._core.now_ms + delay_ms)
 
-    def expire_join(self, group: Group, now_ms: int) -> None:
+    def expire_join(self, group: Group) -> None:
         """The join phase's time is up; the first one is held open longer while members keep coming."""
         left_ms = group.initial_delay_left_ms
         if left_ms and group.new_member_added:
             delay_ms = min(self._core.settings.initial_rebalance_delay_ms, left_ms)
             group.new_member_added = False
             group.initial_delay_left_ms = left_ms - delay_ms
-            self._schedule_join(group, delay_ms, now_ms)
+            self._schedule_join(group, delay_ms)
         else:
-            self.complete_join(group, now_ms)
+            self.complete_join(group)
 
-    def complete_join_if_all_joined(self, group: Group, now_ms: int) -> None:
+    def complete_join_if_all_joined(self, group: Group) -> None:
         """End the join phase early, unless it is held open for a new group."""
         is_join_phase = group.state is GroupState.PREPARING_REBALANCE
         if is_join_phase and group.initial_delay_left_ms is None and group.has_all_joined():
-            self.complete_join(group, now_ms)
+            self.complete_join(group)
 
-    def complete_join(self, group: Group, now_ms: int) -> None:
+    def complete_join(self, group: Group) -> None:
         """End the join phase: drop who did not come back (static members stay), start the generation."""
         self._core.timers.cancel(TimerKey(TimerKind.JOIN, group.group_id))
         group.initial_delay_left_ms = None
@@ -118,21 +118,21 @@ class Rebalance:
             if member.join_token is None and member.group_instance_id is None:
                 self.remove_member(group, member.member_id)
         if group.members and not group.elect_joined_leader():
-            self._schedule_join(group, group.rebalance_timeout_ms(), now_ms)
+            self._schedule_join(group, group.rebalance_timeout_ms())
             return
-        group.start_generation(now_ms)
+        group.start_generation(self._core.now_ms)
         if group.members:
-            self._announce_generation(group, now_ms)
+            self._announce_generation(group)
         else:
             self._write_empty(group)
 
-    def _announce_generation(self, group: Group, now_ms: int) -> None:
+    def _announce_generation(self, group: Group) -> None:
         for member in group.members.values():
             self.answer_join(member, self.join_response(group, member.member_id))
             member.is_new = False
             group.pending_sync.add(member.member_id)
-            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        deadline_ms = now_ms + group.rebalance_timeout_ms()
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
+        deadline_ms = self._core.now_ms + group.rebalance_timeout_ms()
         self._core.timers.schedule(TimerKey(TimerKind.SYNC, group.group_id), deadline_ms)
 
     def join_response(self, group: Group, member_id: str) -> JoinResponse:
@@ -159,7 +159,7 @@ class Rebalance:
 
     def store_assignments(self, group: Group, assignments: dict[str, bytes]) -> None:
         """Write the leader's assignment; members get it when it is durable and still theirs."""
-        generation = group.generation
+        generation = group.stored_generation = group.generation
 
         def is_current() -> bool:
             is_same = self._core.groups.get(group.group_id) is group and group.generation == generation
@@ -167,42 +167,42 @@ class Rebalance:
 
         def apply(fate: AppendFate) -> None:
             if fate.is_durable and is_current():
-                self._propagate(group, assignments, fate.now_ms)
+                self._propagate(group, assignments)
 
-        def answer(error_code: ErrorCode, now_ms: int) -> None:
+        def answer(error_code: ErrorCode) -> None:
             if error_code is not ErrorCode.NONE and is_current():
-                self._propagate_error(group, error_code, now_ms)
-                self.prepare(group, now_ms)
+                self._propagate_error(group, error_code)
+                self.prepare(group)
 
         record = group_record(group.group_id, group.stored(assignments))
         self._core.append(group.group_id, (record,), apply=apply, answer=answer)
 
-    def _propagate(self, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
-        group.transition(GroupState.STABLE, now_ms)
+    def _propagate(self, group: Group, assignments: dict[str, bytes]) -> None:
+        group.transition(GroupState.STABLE, self._core.now_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-            self._end_sync(group, member, self.sync_response(group, member), now_ms)
+            self._end_sync(group, member, self.sync_response(group, member))
 
-    def _propagate_error(self, group: Group, error_code: ErrorCode, now_ms: int) -> None:
+    def _propagate_error(self, group: Group, error_code: ErrorCode) -> None:
         for member in group.members.values():
             member.assignment = b""
-            self._end_sync(group, member, SyncResponse(error_code=error_code), now_ms)
+            self._end_sync(group, member, SyncResponse(error_code=error_code))
 
-    def _end_sync(self, group: Group, member: Member, response: SyncResponse, now_ms: int) -> None:
+    def _end_sync(self, group: Group, member: Member, response: SyncResponse) -> None:
         """Answer, and watch the session again: its deadline may have passed unheeded while the member waited."""
         if member.sync_token is not None:
             self.answer_sync(member, response)
-            self._core.keep_session(group, member.member_id, member.session_timeout_ms, now_ms)
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
 
-    def expire_sync(self, group: Group, now_ms: int) -> None:
+    def expire_sync(self, group: Group) -> None:
         """Drop the members that joined but never synced."""
         if not is_active(group) or not group.pending_sync:
             return
         for member_id in sorted(group.pending_sync):
             self.remove_member(group, member_id)
-        self.prepare(group, now_ms)
+        self.prepare(group)
 
-    def expire_session(self, group: Group, member_id: str, now_ms: int) -> None:
+    def expire_session(self, group: Group, member_id: str) -> None:
         """Drop a member that was not heard of in time, unless it waits for us."""
         member = group.members.get(member_id)
         if member is not None and not member.may_expire():
@@ -210,6 +210,6 @@ class Rebalance:
         was_pending = member_id in group.pending_join
         self.remove_member(group, member_id)
         if was_pending:
-            self.complete_join_if_all_joined(group, now_ms)
+            self.complete_join_if_all_joined(group)
         elif member is not None:
-            self.after_removal(group, now_ms)
+            self.after_removal(group)

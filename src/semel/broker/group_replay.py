@@ -9,17 +9,17 @@ from semel.broker.group_state import Group
 from semel.broker.group_types import NO_PRODUCER_ID, LoadedRecord
 
 
-def replay(core: GroupCore, record: LoadedRecord, now_ms: int) -> None:
+def replay(core: GroupCore, record: LoadedRecord) -> None:
     """Apply one record; a kind that is not kept here is skipped."""
     key = decode_key(record.key)
     if key is None:
         return
     if isinstance(key, GroupKey):
-        _replay_group(core, key, record, now_ms)
+        _replay_group(core, key, record)
     elif record.value is None:
         core.offsets.remove(key)
     else:
-        core.group(key.group_id, now_ms)
+        core.group(key.group_id)
         value = decode_offset_value(record.value)
         if record.producer_id == NO_PRODUCER_ID:
             core.offsets.put(key, value, record.offset)
@@ -27,9 +27,9 @@ def replay(core: GroupCore, record: LoadedRecord, now_ms: int) -> None:
             core.offsets.put_pending(record.producer_id, key, value, record.offset)
 
 
-def _replay_group(core: GroupCore, key: GroupKey, record: LoadedRecord, now_ms: int) -> None:
+def _replay_group(core: GroupCore, key: GroupKey, record: LoadedRecord) -> None:
     if record.value is None:
         core.forget_group(key.group_id)
         return
     core.groups[key.group_id] = Group.loaded(key.group_id, decode_group_value(record.value))
-    core.schedule_retention(now_ms)
+    core.schedule_retention()

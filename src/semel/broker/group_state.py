@@ -129,6 +129,7 @@ class Group:
     pending_join: set[str] = field(default_factory=set)  # got a member id, have not joined with it yet
     pending_sync: set[str] = field(default_factory=set)  # got a JoinGroup answer, have not synced yet
     subscribed_topics: frozenset[str] | None = None
+    stored_generation: int = -1  # the newest one whose assignment was sent to the log; a second would contradict it
     new_member_added: bool = False
     initial_delay_left_ms: int | None = None  # set while the first join phase is held open for more members
 
