@@ -106,6 +106,7 @@ BROKER_KEYS = _table(
     Key("max.incremental.fetch.session.cache.slots", _I, "1000"),
     Key("num.partitions", _I, "1"),
     Key("offset.metadata.max.bytes", _I, "4096"),
+    Key("offsets.commit.timeout.ms", _I, "5000"),
     Key("offsets.retention.check.interval.ms", _L, "600000"),
     Key("offsets.retention.minutes", _I, "10080"),
     Key("offsets.topic.num.partitions", _I, "8"),

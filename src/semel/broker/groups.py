@@ -2,6 +2,10 @@
 
 It carries out their effects: appends records, waits until they are durable, hands answers to the requests that wait,
 and wakes them at their deadlines.
+
+Keeps: G5 nobody waits for ever: an append that is not durable in time is answered REQUEST_TIMED_OUT.
+Why:   the coordinator's time starts as wall time and runs on with the monotonic clock, so that a jump of the wall clock
+       neither expires every session nor keeps dead members for ever.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from semel.broker.cluster_state import GROUP_TOPIC
 from semel.broker.group_coordinator import GroupCoordinator
@@ -19,6 +23,7 @@ from semel.broker.group_types import (
     AppendRecords,
     Effect,
     GroupSettings,
+    HeartbeatRequest,
     LoadedMarker,
     LoadedRecord,
     Response,
@@ -72,6 +77,15 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
     )
 
 
+class _Append(NamedTuple):
+    """A batch in the log that is not known to be durable yet."""
+
+    token: int
+    base_offset: int
+    offset_next: int
+    deadline_ms: int
+
+
 class CoordinatorPartition:
     """One coordinator with the partition that is its memory."""
 
@@ -82,11 +96,22 @@ class CoordinatorPartition:
         self._tasks = tasks
         self._token_next = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
-        self._appended: deque[tuple[int, int, int]] = deque()
+        self._appended: deque[_Append] = deque()
+        self._append_wait_ms_max = broker.settings.number("offsets.commit.timeout.ms")
         self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        self._append_timer: Timer | None = None
+        self._start_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
         rng = broker.world.rng.fork(f"members {partition.index}")
         self.core = GroupCoordinator(group_settings(broker.settings), lambda: str(rng.uuid()))
-        self.perform(self.core.load(_loaded(partition), self._clock.wall_ms()))
+        self.perform(self.core.load(_loaded(partition), self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return int(self._start_ms + self._clock.monotonic_ms())
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """Keep a member alive; its deadline only moves back, so no timer has to be set."""
+        return self.core.heartbeat(request, self._now_ms())
 
     async def ask(self, call: Callable[[GroupCoordinator, int, int], list[Effect]]) -> Response:
         """Make a call that is answered later, and wait for its answer."""
@@ -95,7 +120,7 @@ class CoordinatorPartition:
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[token] = future
         try:
-            self.perform(call(self.core, token, self._clock.wall_ms()))
+            self.perform(call(self.core, token, self._now_ms()))
             return await future
         finally:
             self._waiting.pop(token, None)
@@ -114,8 +139,9 @@ class CoordinatorPartition:
         self._schedule()
 
     def _append(self, effect: AppendRecords) -> list[Effect]:
-        now_ms = self._clock.wall_ms()
-        drafts = [DraftRecord(key=row.key, value=row.value, timestamp_ms=now_ms) for row in effect.records]
+        now_ms = self._now_ms()
+        wall_ms = self._clock.wall_ms()
+        drafts = [DraftRecord(key=row.key, value=row.value, timestamp_ms=wall_ms) for row in effect.records]
         batch = encode_batch(
             drafts,
             producer_id=effect.producer_id,
@@ -128,40 +154,57 @@ class CoordinatorPartition:
             return self.core.appended(effect.append_token, ErrorCode(refused.code), -1, now_ms)
         except OSError:
             return self.core.appended(effect.append_token, ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, now_ms)
-        self._appended.append((effect.append_token, result.base_offset, result.last_offset + 1))
+        deadline_ms = now_ms + self._append_wait_ms_max
+        self._appended.append(_Append(effect.append_token, result.base_offset, result.last_offset + 1, deadline_ms))
         if len(self._appended) == 1:
             self._tasks.start(self._acknowledge())
         return []
 
     async def _acknowledge(self) -> None:
         """Report appends in log order, each when it is durable."""
+        self._append_timer = self._clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
         while self._appended:
-            token, base_offset, offset_next = self._appended[0]
+            append = self._appended[0]
             code = ErrorCode.NONE
             try:
-                await self._partition.acknowledge(offset_next)
+                await self._partition.acknowledge(append.offset_next)
             except OSError:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             self._appended.popleft()
-            self.perform(self.core.appended(token, code, base_offset, self._clock.wall_ms()))
+            self.perform(self.core.appended(append.token, code, append.base_offset, self._now_ms()))
+        self._append_timer.cancel()
+
+    def _watch_appends(self) -> None:
+        """Answer requests whose records take too long, and go on watching."""
+        now_ms = self._now_ms()
+        for append in [append for append in self._appended if append.deadline_ms <= now_ms]:
+            self.perform(self.core.append_timed_out(append.token, now_ms))
+        self._append_timer = self._clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
 
     def _schedule(self) -> None:
+        """Set the timer; one that is due too early is left, since it looks again when it fires."""
+        deadline_ms = self.core.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None:
-            self._timer = self._clock.call_later_ms(max(deadline_ms - self._clock.wall_ms(), 1), self._tick)
+        self._timer_at_ms = deadline_ms
+        self._timer = self._clock.call_later_ms(max(deadline_ms - self._now_ms(), 1), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self.perform(self.core.tick(self._clock.wall_ms()))
+        self.perform(self.core.tick(self._now_ms()))
+
+    def forget_topic(self, topic: str) -> None:
+        """Delete the offsets of a topic that is gone."""
+        self.perform(self.core.topic_deleted(topic, self._now_ms()))
 
     def close(self) -> None:
         """Answer whoever waits and stop."""
         self.perform(self.core.unload())
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._append_timer):
+            if timer is not None:
+                timer.cancel()
 
 
 class Groups:
@@ -196,7 +239,7 @@ class Groups:
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic that is gone are forgotten."""
         for coordinator in self._coordinators.values():
-            coordinator.perform(coordinator.core.topic_deleted(topic, self._broker.world.clock.wall_ms()))
+            coordinator.forget_topic(topic)
 
     def close(self) -> None:
         """Stop all coordinators."""

@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody used them: by auto-creation, or as a coordinator's memory."""
+"""Topics: which there are, and those that come into being by use: auto-created, or as a coordinator's memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from semel.broker.cluster_state import GROUP_TOPIC, TRANSACTION_TOPIC, TopicSet
+from semel.broker.cluster_state import GROUP_TOPIC, TRANSACTION_TOPIC, ClusterState, TopicSet
 from semel.broker.controller import Refused
 
 if TYPE_CHECKING:
     from semel.broker.broker import Broker
 
 log = logging.getLogger("semel.broker")
+
+
+def has_partition(state: ClusterState, topic: str, index: int) -> bool:
+    """Whether the cluster has this partition."""
+    known = state.topics.get(topic)
+    return known is not None and 0 <= index < len(known.partitions)
 
 
 def create_topics_now(broker: Broker, names: Sequence[str]) -> None:

@@ -1,0 +1,34 @@
+"""Heartbeat (key 12, v0-4): a member lives, and learns of a rebalance.
+
+Differs:  docs/DIFFERENCES.md#k12
+Versions: v3 group instance id; v4 first flexible.
+Sources:  KIP-62, KIP-345.
+"""
+
+from __future__ import annotations
+
+from semel.broker import group_types
+from semel.broker.context import Context
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def refuse(_: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+    """The error."""
+    return HeartbeatResponse(error_code=code)
+
+
+@api(HeartbeatRequest, HeartbeatResponse, first=0, last=4, refuse=refuse)
+async def answer(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Prolong the member's session."""
+    coordinator = context.broker.groups.find(request.group_id)
+    if isinstance(coordinator, ErrorCode):
+        return refuse(request, coordinator)
+    beat = group_types.HeartbeatRequest(
+        group_id=request.group_id,
+        generation=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+    )
+    return HeartbeatResponse(error_code=coordinator.heartbeat(beat))

@@ -1,0 +1,44 @@
+"""LeaveGroup (key 13, v0-5): members go, or an administrator removes them.
+
+Differs:  docs/DIFFERENCES.md#k13
+Versions: v3 many members, by group instance id too; v4 first flexible; v5 reason.
+Sources:  KIP-345, KIP-800.
+"""
+
+from __future__ import annotations
+
+from semel.broker.context import Context
+from semel.broker.group_types import LeaveRequest, LeaveResponse, LeavingMember
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+VERSION_MANY_MEMBERS = 3
+
+
+def refuse(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+    """The error at the top and for every member."""
+    return LeaveGroupResponse(error_code=code, members=[_member(row, code) for row in request.members])
+
+
+def _member(row: MemberIdentity, code: ErrorCode) -> MemberResponse:
+    return MemberResponse(member_id=row.member_id, group_instance_id=row.group_instance_id, error_code=code)
+
+
+@api(LeaveGroupRequest, LeaveGroupResponse, first=0, last=5, refuse=refuse)
+async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Remove the members; the group rebalances without them."""
+    coordinator = context.broker.groups.find(request.group_id)
+    if isinstance(coordinator, ErrorCode):
+        return refuse(request, coordinator)
+    is_many = context.version >= VERSION_MANY_MEMBERS
+    rows = request.members if is_many else (MemberIdentity(member_id=request.member_id),)
+    members = tuple(LeavingMember(member_id=row.member_id, group_instance_id=row.group_instance_id) for row in rows)
+    leave = LeaveRequest(group_id=request.group_id, members=members)
+    response = await coordinator.ask(lambda core, token, now_ms: core.leave(token, leave, now_ms))
+    assert isinstance(response, LeaveResponse)
+    if response.error_code:
+        return LeaveGroupResponse(error_code=response.error_code)
+    if not is_many:
+        return LeaveGroupResponse(error_code=response.results[0])
+    return LeaveGroupResponse(members=[_member(*pair) for pair in zip(rows, response.results, strict=True)])
