@@ -17,7 +17,7 @@ from semel.broker.groups import Groups
 from semel.broker.intercept import Intercepts
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.partition import Partition
-from semel.broker.sasl import Credentials
+from semel.broker.sasl import Authenticator
 from semel.broker.server import Server
 from semel.world.clock import Timer
 from semel.world.network import Listener
@@ -29,6 +29,7 @@ CLEAN_MARKER = "clean-stop"
 TOPIC_ID_FILE = "topic-id"
 HOUSEKEEPING_MS = 1000
 IDLE_HOUSEKEEPING_MS = 5000
+HOUSEKEEPING_MS_MIN = 50
 
 
 class ClusterView(Protocol):
@@ -60,7 +61,7 @@ class Broker:
         settings: BrokerSettings,
         flush_policy: FlushPolicy,
         intercepts: Intercepts,
-        credentials: Credentials | None = None,
+        authenticator: Authenticator | None = None,
     ) -> None:
         """Make a broker that is not started yet."""
         self.id = broker_id
@@ -69,7 +70,7 @@ class Broker:
         self.cluster = cluster
         self.settings = settings
         self.intercepts = intercepts
-        self.credentials = credentials
+        self.authenticator = authenticator
         self.state = ClusterState()
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.fetch_sessions = FetchSessions(
@@ -88,7 +89,7 @@ class Broker:
     @property
     def requires_sasl(self) -> bool:
         """Whether a connection has to authenticate before anything else."""
-        return self.credentials is not None
+        return self.authenticator is not None
 
     @property
     def node(self) -> Node:
@@ -236,6 +237,9 @@ class Broker:
     def _schedule_housekeeping(self) -> None:
         busy = self._flush_policy is FlushPolicy.INTERVAL
         delay_ms = HOUSEKEEPING_MS if busy else IDLE_HOUSEKEEPING_MS
+        idle_ms_max = self.settings.number("connections.max.idle.ms")
+        if idle_ms_max >= 0:
+            delay_ms = max(HOUSEKEEPING_MS_MIN, min(delay_ms, idle_ms_max))
         self._housekeeping = self.world.clock.call_later_ms(delay_ms, self._keep_house)
 
     def _keep_house(self) -> None:

@@ -7,6 +7,7 @@ port and data folder. The sync face of this class is `semel.Cluster`.
 from __future__ import annotations
 
 import base64
+import ipaddress
 import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from semel.broker.intercept import Action, Hook, Intercepts, Seen
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.registry import apis
-from semel.broker.sasl import Credentials
+from semel.broker.sasl import Authenticator, Credentials
 from semel.errors import ConfigError
 from semel.protocol.error_codes import ErrorCode
 from semel.world.world import World
@@ -51,7 +52,8 @@ class TopicSpec:
             counts = [0]
         if not name or len(counts) > 2 or any(count < 1 for count in counts):
             raise ConfigError(f"topic {text!r} cannot be read", you_want="name:partitions:replicas, such as orders:6:3")
-        return cls(name=name, **dict(zip(("partitions", "replication_factor"), counts, strict=False)))
+        partitions, replication_factor = (*counts, 1, 1)[:2]
+        return cls(name=name, partitions=partitions, replication_factor=replication_factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,7 @@ class ClusterCore:
         self._worlds = world_of
         self._controller: Controller | None = None
         self._metadata_log: PartitionLog | None = None
+        self._authenticator: Authenticator | None = None
 
     @property
     def controller(self) -> Controller:
@@ -110,7 +113,10 @@ class ClusterCore:
     async def start(self) -> None:
         """Recover what is on the disk, open the ports, create the topics asked for."""
         apis()
+        self._warn_if_open()
         ids = range(1, self.settings.brokers + 1)
+        if self.settings.credentials is not None:
+            self._authenticator = Authenticator(self.settings.credentials, self._worlds(0).rng.fork("sasl"))
         self._open_controller(ids)
         try:
             for broker_id in ids:
@@ -119,6 +125,16 @@ class ClusterCore:
         except BaseException:
             await self.stop()
             raise
+
+    def _warn_if_open(self) -> None:
+        if _is_loopback(self.settings.host):
+            return
+        context = self.settings.ssl_context
+        by_certificate = context is not None and context.verify_mode is ssl.CERT_REQUIRED
+        if context is None:
+            log.warning("listening on %s without TLS: whoever is on the network can read along", self.settings.host)
+        if self.settings.credentials is None and not by_certificate:
+            log.warning("listening on %s without users: whoever reaches it can read and write", self.settings.host)
 
     def _open_controller(self, ids: Sequence[int]) -> None:
         world = self._worlds(0)
@@ -152,7 +168,7 @@ class ClusterCore:
             settings=BrokerSettings(self.settings.config),
             flush_policy=self.settings.flush,
             intercepts=self.intercepts,
-            credentials=self.settings.credentials,
+            authenticator=self._authenticator,
         )
         port = self.settings.port + broker_id - 1 if self.settings.port else 0
         broker.start(self.controller.state)
@@ -197,6 +213,13 @@ class ClusterCore:
     ) -> Hook:
         """Arm a fault hook for one API, named or numbered, or for every request (None)."""
         return self.intercepts.add(api_key_of(api), action, times=times, where=where)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def api_key_of(api: int | str | None) -> int | None:

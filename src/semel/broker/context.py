@@ -21,11 +21,20 @@ class Session:
     authenticated: bool
     principal: str = ANONYMOUS
     sasl: SaslExchange | None = None
+    sasl_bare_tokens: bool = False
     client_software: str = ""
     close_after_answer: bool = False
     last_active_ms: float = 0.0
     busy: bool = False
     notes: dict[str, str] = field(default_factory=dict)
+
+    def take_token(self, token: bytes) -> bytes:
+        """Go one step on in the SASL exchange; raises AuthenticationFailed."""
+        assert self.sasl is not None, "the handshake comes first"
+        answer = self.sasl.step(token)
+        if self.sasl.done:
+            self.authenticated, self.principal, self.sasl = True, f"User:{self.sasl.user}", None
+        return answer
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,7 +42,7 @@ class DropResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """The request waits before it is carried out, or its answer before it is sent."""
+    """The request waits before it is carried out, or its answer before it is sent; removing the hook ends the wait."""
 
     ms: float
     response: bool = False
@@ -86,6 +86,7 @@ class Hook:
     where: Callable[[Seen], bool]
     fired: int = 0
     on_fire: list[Callable[[Seen], None]] = field(default_factory=list)
+    on_remove: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def spent(self) -> bool:
@@ -124,25 +125,28 @@ class Intercepts:
         return hook
 
     def remove(self, hook: Hook) -> None:
-        """Disarm a hook; its count stays readable."""
+        """Disarm a hook and let go what it delays; its count stays readable."""
         if hook in self._hooks:
             self._hooks.remove(hook)
+        for callback in hook.on_remove:
+            callback()
 
     def clear(self) -> None:
         """Disarm every hook."""
-        self._hooks.clear()
+        for hook in list(self._hooks):
+            self.remove(hook)
 
     @property
     def armed(self) -> bool:
         """Whether any hook may still fire."""
-        return bool(self._hooks)
+        return not all(hook.spent for hook in self._hooks)
 
-    def take(self, seen: Seen) -> Action | None:
+    def take(self, seen: Seen) -> Hook | None:
         """Fire the oldest hook that matches, if there is one."""
         for hook in self._hooks:
             if hook.matches(seen):
                 hook.fired += 1
                 for callback in hook.on_fire:
                     callback(seen)
-                return hook.action
+                return hook
         return None

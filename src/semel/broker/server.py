@@ -9,16 +9,18 @@ Keeps: B2 bytes that are no Kafka request end that connection and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from semel.broker.context import Context, Session
-from semel.broker.intercept import Action, After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Seen
+from semel.broker.envelope import API_VERSIONS_KEY, CHUNK_BYTES, Head, encode_response, joined
+from semel.broker.intercept import After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Hook, Seen
 from semel.broker.registry import AnyApi, apis
+from semel.broker.sasl import AuthenticationFailed
 from semel.errors import ConnectionFailure, ProtocolError
 from semel.protocol.error_codes import ErrorCode
-from semel.protocol.message import Message, Output, Part, decode_at, encode_into, size_of
+from semel.protocol.message import Message, Part, decode_at
 from semel.protocol.message_compiler import skip_tags
 from semel.world.network import Connection
 
@@ -27,27 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("semel.broker")
 
-_REQUEST_HEAD = Struct(">hhih")
-_SIZE_AND_CORRELATION = Struct(">ii")
-API_VERSIONS_KEY = 18
-CHUNK_BYTES = 256 * 1024
-
-
-class Head:
-    """The header of a request."""
-
-    __slots__ = ("api_key", "body_at", "client_id", "correlation_id", "version")
-
-    def __init__(self, frame: memoryview) -> None:
-        """Read the part that all header versions share."""
-        try:
-            self.api_key, self.version, self.correlation_id, size = _REQUEST_HEAD.unpack_from(frame)
-            self.body_at = _REQUEST_HEAD.size + max(size, 0)
-            if self.body_at > len(frame):
-                raise ProtocolError("the client id is longer than its request")
-            self.client_id = str(frame[_REQUEST_HEAD.size : self.body_at], "utf-8")
-        except (ValueError, OSError) as error:
-            raise ProtocolError(f"not a Kafka request header: {error}") from None
+UNAUTHENTICATED_BYTES_MAX = 512 * 1024
+REFUSAL_DELAY_MS = 100
 
 
 class Silenced(Exception):  # noqa: N818  (a way out of the loop, not a failure)
@@ -69,7 +52,11 @@ class Server:
 
     async def serve(self, connection: Connection) -> None:
         """Answer one connection's requests until it ends."""
-        session = Session(peer=connection.peer, authenticated=not self._broker.requires_sasl)
+        session = Session(
+            peer=connection.peer,
+            authenticated=not self._broker.requires_sasl,
+            last_active_ms=self._broker.world.clock.monotonic_ms(),
+        )
         self._sessions[connection] = session
         try:
             await self._serve(connection, session)
@@ -97,37 +84,58 @@ class Server:
             pass
 
     def close_idle(self, idle_ms_max: float) -> None:
-        """End connections that asked nothing for too long, half-open ones among them."""
+        """End connections on which nothing moved for too long: half-open ones, and those that do not read answers."""
+        if idle_ms_max < 0:
+            return
         oldest = self._broker.world.clock.monotonic_ms() - idle_ms_max
         for connection, session in list(self._sessions.items()):
             if not session.busy and session.last_active_ms < oldest:
                 connection.abort()
 
     async def _exchange(self, connection: Connection, session: Session, frame: memoryview) -> None:
+        if not session.authenticated and session.sasl_bare_tokens:
+            return await self._take_bare_token(connection, session, bytes(frame))
         head = Head(frame)
         api = apis().get(head.api_key)
         if api is None:
             raise ProtocolError(f"API key {head.api_key} is unknown here")
+        if not session.authenticated:
+            _check_unauthenticated(api, len(frame))
         if not api.serves(head.version):
-            return await self._refuse_version(connection, api, head)
+            return await self._refuse_version(connection, session, api, head)
         request = self._decode(api, head, frame)
-        if not (session.authenticated or api.before_authentication):
-            raise ProtocolError(f"{api.name} before authentication")
         context = Context(broker=self._broker, session=session, version=head.version, client_id=head.client_id)
         if self._broker.intercepts.armed:
-            return await self._exchange_intercepted(connection, api, head, context, request)
+            return await self._exchange_faulty(connection, api, head, context, request)
         response = await self._answer(api, context, request)
         if response is not None:
-            await self._send(connection, encode_response(api, head, response))
+            await self._send(connection, session, encode_response(api, head, response))
         return None
 
-    async def _refuse_version(self, connection: Connection, api: AnyApi, head: Head) -> None:
+    async def _take_bare_token(self, connection: Connection, session: Session, token: bytes) -> None:
+        """After SaslHandshake v0 tokens come without a request around them, and so do their answers."""
+        try:
+            answer = session.take_token(token)
+        except AuthenticationFailed as failed:
+            await self.delay_refusal(session, failed)
+            return
+        await self._send(connection, session, [len(answer).to_bytes(4, "big"), answer])
+
+    async def delay_refusal(self, session: Session, failed: AuthenticationFailed) -> None:
+        """Make guessing slow; the refusal is the last thing said on its connection."""
+        log.info(
+            "broker %d: %s did not authenticate: %s", self._broker.id, session.peer, failed.because or failed.summary
+        )
+        session.close_after_answer = True
+        await self._broker.world.clock.sleep_ms(REFUSAL_DELAY_MS)
+
+    async def _refuse_version(self, connection: Connection, session: Session, api: AnyApi, head: Head) -> None:
         if api.key != API_VERSIONS_KEY:
             raise ProtocolError(f"{api.name} v{head.version} is not served, only v{api.first} to v{api.last}")
         # Any client can read version 0, so it is told there what it may ask instead.
         head.version = 0
         refusal = api.refuse(api.request(), ErrorCode.UNSUPPORTED_VERSION)
-        await self._send(connection, encode_response(api, head, refusal))
+        await self._send(connection, session, encode_response(api, head, refusal))
 
     def _decode(self, api: AnyApi, head: Head, frame: memoryview) -> Message:
         position = head.body_at
@@ -147,7 +155,7 @@ class Server:
             log.exception("broker %d: %s v%d failed", self._broker.id, api.name, context.version)
             return api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    async def _exchange_intercepted(
+    async def _exchange_faulty(
         self, connection: Connection, api: AnyApi, head: Head, context: Context, request: Message
     ) -> None:
         seen = Seen(
@@ -157,68 +165,70 @@ class Server:
             client_id=head.client_id,
             request=request,
         )
-        action = self._broker.intercepts.take(seen)
-        await self._before(connection, action)
-        if isinstance(action, AnswerError):
-            response: Message | None = api.refuse(request, action.code)
+        hook = self._broker.intercepts.take(seen)
+        if hook is not None:
+            await self._before(connection, hook)
+        if hook is not None and isinstance(hook.action, AnswerError):
+            response: Message | None = api.refuse(request, hook.action.code)
         else:
             response = await self._answer(api, context, request)
-        if response is not None:
-            await self._after(connection, action, encode_response(api, head, response))
+        if response is None:
+            return
+        parts = encode_response(api, head, response)
+        if hook is not None:
+            await self._after(connection, hook, parts)
+        await self._send(connection, context.session, parts)
 
-    async def _before(self, connection: Connection, action: Action | None) -> None:
-        match action:
+    async def _before(self, connection: Connection, hook: Hook) -> None:
+        match hook.action:
             case DropRequest(then=then):
-                self._lose(connection, then)
+                _lose(connection, then)
             case Delay(ms=ms, response=False):
-                await self._broker.world.clock.sleep_ms(ms)
+                await self._hold(hook, ms)
 
-    async def _after(self, connection: Connection, action: Action | None, parts: list[Part]) -> None:
-        match action:
+    async def _after(self, connection: Connection, hook: Hook, parts: list[Part]) -> None:
+        match hook.action:
             case DropResponse(then=then):
-                self._lose(connection, then)
+                _lose(connection, then)
             case Delay(ms=ms, response=True):
-                await self._broker.world.clock.sleep_ms(ms)
+                await self._hold(hook, ms)
             case CutMidFrame(after_bytes=after_bytes):
-                connection.write(_joined(parts)[:after_bytes])
+                connection.write(joined(parts)[:after_bytes])
                 connection.close()
                 raise ConnectionFailure("cut by a fault hook")
-        await self._send(connection, parts)
 
-    def _lose(self, connection: Connection, then: After) -> None:
-        if then is After.SILENCE:
-            raise Silenced
-        connection.abort()
-        raise ConnectionFailure("cut by a fault hook")
+    async def _hold(self, hook: Hook, ms: float) -> None:
+        """Wait until the time is up or the hook is removed."""
+        over = asyncio.Event()
+        timer = self._broker.world.clock.call_later_ms(ms, over.set)
+        hook.on_remove.append(over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            hook.on_remove.remove(over.set)
 
-    async def _send(self, connection: Connection, parts: list[Part]) -> None:
+    async def _send(self, connection: Connection, session: Session, parts: list[Part]) -> None:
+        # From here the peer is awaited, not the broker: if it takes nothing for too long it counts as idle.
+        session.busy = False
+        monotonic_ms = self._broker.world.clock.monotonic_ms
         for part in parts:
-            if isinstance(part, (bytes, bytearray, memoryview)):
-                connection.write(part)
-                continue
-            for chunk in part.chunks(CHUNK_BYTES):
+            chunks = [part] if isinstance(part, (bytes, bytearray, memoryview)) else part.chunks(CHUNK_BYTES)
+            for chunk in chunks:
                 connection.write(chunk)
                 await connection.drain()
-        await connection.drain()
+                session.last_active_ms = monotonic_ms()
 
 
-def _joined(parts: list[Part]) -> bytes:
-    plain = (
-        part if isinstance(part, (bytes, bytearray, memoryview)) else b"".join(part.chunks(CHUNK_BYTES))
-        for part in parts
-    )
-    return b"".join(plain)
+def _check_unauthenticated(api: AnyApi, size_bytes: int) -> None:
+    if not api.before_authentication:
+        raise ProtocolError(f"{api.name} before authentication")
+    if size_bytes > UNAUTHENTICATED_BYTES_MAX:
+        raise ProtocolError(f"{api.name} of {size_bytes} bytes before authentication")
 
 
-def encode_response(api: AnyApi, head: Head, response: Message) -> list[Part]:
-    """Encode size, response header and body."""
-    output = Output()
-    output.buffer += bytes(_SIZE_AND_CORRELATION.size)
-    # ApiVersions keeps the oldest header, so that a client can read the answer before it knows the broker.
-    if head.version >= api.response.FLEXIBLE_FROM and api.key != API_VERSIONS_KEY:
-        output.buffer.append(0)
-    first = output.buffer
-    encode_into(response, head.version, output)
-    parts = output.finish()
-    _SIZE_AND_CORRELATION.pack_into(first, 0, size_of(parts) - 4, head.correlation_id)
-    return parts
+def _lose(connection: Connection, then: After) -> None:
+    if then is After.SILENCE:
+        raise Silenced
+    connection.abort()
+    raise ConnectionFailure("cut by a fault hook")

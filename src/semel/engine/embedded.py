@@ -14,7 +14,6 @@ import concurrent.futures
 import fcntl
 import os
 import shutil
-import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -25,13 +24,15 @@ from typing import Self, TypeVar
 from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
 from semel.broker.intercept import Action, Hook, Seen
 from semel.broker.log_config import FlushPolicy
-from semel.broker.sasl import Credentials
+from semel.engine.self_signed import TlsFiles
+from semel.engine.tls import Security
 from semel.errors import ConfigError, EnvironmentFailure
 from semel.world.world import real_world
 
 START_S_MAX = 60.0
 STOP_S_MAX = 60.0
 LOCK_FILE = ".lock"
+TLS_FOLDER = "tls"
 
 T = TypeVar("T")
 
@@ -106,8 +107,7 @@ class Cluster:
         port: int = 0,
         flush: FlushPolicy | str = FlushPolicy.OS,
         config: Mapping[str, str] | None = None,
-        ssl_context: ssl.SSLContext | None = None,
-        credentials: Credentials | None = None,
+        security: Security | None = None,
     ) -> None:
         """Nothing is started yet; wrong settings are refused here."""
         self._temporary = data is None
@@ -124,9 +124,10 @@ class Cluster:
             topics=_specs(topics),
             flush=flush_policy,
             config=dict(config or {}),
-            ssl_context=ssl_context,
-            credentials=credentials,
+            credentials=security.credentials if security is not None else None,
         )
+        self._security = security or Security()
+        self._tls_files: TlsFiles | None = None
         self._lock: DataLock | None = None
         self._thread: LoopThread | None = None
         self._core: ClusterCore | None = None
@@ -142,6 +143,16 @@ class Cluster:
     def bootstrap(self) -> str:
         """Addresses for `bootstrap.servers`."""
         return self.core.bootstrap
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What a client sets to connect, by librdkafka's names; as the first of the users, when there are any."""
+        return self.client_settings_of()
+
+    def client_settings_of(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+        """The same for another user or SASL mechanism."""
+        own = self._security.client_settings(self._tls_files, user=user, mechanism=mechanism)
+        return {"bootstrap.servers": self.bootstrap} | own
 
     @property
     def data(self) -> Path:
@@ -167,9 +178,22 @@ class Cluster:
 
         folder = self._data or Path(tempfile.mkdtemp(prefix="semel-"))
         self._lock = DataLock(folder)
-        settings = dataclasses.replace(self._settings, data=folder)
+        try:
+            settings = self._secured(dataclasses.replace(self._settings, data=folder))
+        except BaseException:
+            self._let_go(folder)
+            raise
         worlds = [real_world() for _ in range(settings.brokers + 1)]
         self._core = ClusterCore(settings, worlds.__getitem__)
+
+    def _secured(self, settings: ClusterSettings) -> ClusterSettings:
+        tls = self._security.tls
+        if tls is None:
+            return settings
+        import dataclasses  # noqa: PLC0415
+
+        self._tls_files = tls.files(settings.data / TLS_FOLDER, settings.host)
+        return dataclasses.replace(settings, ssl_context=tls.server_context(self._tls_files))
 
     def stop(self) -> None:
         """Stop the brokers; stopping twice is fine."""
@@ -190,6 +214,9 @@ class Cluster:
     def _clean_up(self) -> None:
         folder = self.core.settings.data
         self._core = None
+        self._let_go(folder)
+
+    def _let_go(self, folder: Path) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -206,6 +233,11 @@ class Cluster:
     ) -> Hook:
         """Arm a fault hook for one API, such as `"Produce"`; see semel.broker.intercept for the actions."""
         return self._on_loop(lambda: self.core.intercept(api, action, times=times, where=where))
+
+    def disarm(self, hook: Hook | None = None) -> None:
+        """Remove a fault hook, or all of them; requests that it delays go on."""
+        intercepts = self.core.intercepts
+        self._on_loop(intercepts.clear if hook is None else lambda: intercepts.remove(hook))
 
     def _on_loop(self, function: Callable[[], T]) -> T:
         async def run() -> T:
