@@ -77,11 +77,12 @@ def plan_compaction(log: PartitionLog, now_ms: int) -> CompactionPlan | None:
 
 def _cleanable(log: PartitionLog, dirty_offset: int, now_ms: int) -> list[Segment]:
     found: list[Segment] = []
+    lag_ms = log.config.compaction_lag_ms_min
     for segment in log.segments[:-1]:
         if segment.offset_next > log.last_stable_offset:
             break
         is_dirty = segment.offset_next > dirty_offset
-        if is_dirty and now_ms - segment.largest_timestamp_ms < log.config.compaction_lag_ms_min:
+        if is_dirty and lag_ms > 0 and now_ms - segment.largest_timestamp_ms < lag_ms:
             break
         found.append(segment)
     return found
@@ -106,10 +107,51 @@ def compaction_run(
     on_step: Callable[[CompactionStep], None] | None = None,
 ) -> Generator[None, None, CompactionStats]:
     """Do the work; other work on the log may happen at each yield. Closing the generator gives up the run."""
-    reached = on_step or _ignore
-    generation = log.generation
+    guard = _Guard(log=log, generation=log.generation, segments=list(plan.segments))
+    stats = CompactionStats()
+    try:
+        yield from _run(log, plan, now_ms, guard, stats, keys_max=keys_max, reached=on_step or _ignore)
+        stats.completed = True
+    except (_CutMeanwhile, GeneratorExit, OSError) as stop:
+        for segment in guard.segments:
+            remove_if_there(log.disk, cleaned_path(log.folder, segment.base_offset))
+        if not isinstance(stop, _CutMeanwhile):
+            raise
+    return stats
+
+
+class _CutMeanwhile(Exception):  # noqa: N818  (not an error: the run just ends)
+    """Segments of the plan are gone."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Guard:
+    """Knows whether the segments that are still to be done are those of the plan."""
+
+    log: PartitionLog
+    generation: int
+    segments: list[Segment]
+
+    def pause(self) -> Generator[None, None, None]:
+        """Let others work; retention, truncation or closing may then end the run."""
+        yield
+        there = {id(segment) for segment in self.log.segments}
+        if self.log.generation != self.generation or any(id(segment) not in there for segment in self.segments):
+            raise _CutMeanwhile
+
+
+def _run(
+    log: PartitionLog,
+    plan: CompactionPlan,
+    now_ms: int,
+    guard: _Guard,
+    stats: CompactionStats,
+    *,
+    keys_max: int,
+    reached: Callable[[CompactionStep], None],
+) -> Generator[None, None, None]:
     aborted = find_aborted(log.segments, plan.segments[0].base_offset, plan.offset_limit)
-    newest, segments = yield from _newest_offsets(plan, TransactionTracker(aborted), keys_max)
+    newest, segments = yield from _newest_offsets(plan, TransactionTracker(aborted), keys_max, guard)
     rules = BatchFilter(
         newest=newest,
         tracker=TransactionTracker(aborted),
@@ -118,20 +160,15 @@ def compaction_run(
         now_ms=now_ms,
         delete_retention_ms=log.config.delete_retention_ms,
     )
-    stats = CompactionStats()
     for group in _groups(segments, log.config.segment_bytes_max):
         stats.bytes_before += sum(segment.size_bytes for segment in group)
-        stats.bytes_after += yield from _filter_group(log, group, rules)
+        stats.bytes_after += yield from _filter_group(log, group, rules, guard)
         reached(CompactionStep.FILTERED)
-        if log.generation != generation or not _is_still_there(log, group):
-            remove_if_there(log.disk, cleaned_path(log.folder, group[0].base_offset))
-            return stats
+        del guard.segments[: len(group)]
         _swap(log, group, rules.markers_kept, reached)
     log.state.cleaned_offset_next = rules.offset_limit
     log.checkpoint()
     reached(CompactionStep.DONE)
-    stats.completed = True
-    return stats
 
 
 def _ignore(_: CompactionStep) -> None:
@@ -139,7 +176,7 @@ def _ignore(_: CompactionStep) -> None:
 
 
 def _newest_offsets(
-    plan: CompactionPlan, tracker: TransactionTracker, keys_max: int
+    plan: CompactionPlan, tracker: TransactionTracker, keys_max: int, guard: _Guard
 ) -> Generator[None, None, tuple[dict[bytes, int], list[Segment]]]:
     """The newest offset of each key in the dirty part, and the segments that it covers."""
     newest: dict[bytes, int] = {}
@@ -155,7 +192,7 @@ def _newest_offsets(
             for record in decode_records(batch, header):
                 if record.key is not None:
                     newest[record.key] = record.offset
-        yield
+        yield from guard.pause()
     return newest, covered
 
 
@@ -173,7 +210,9 @@ def _groups(segments: Sequence[Segment], bytes_max: int) -> list[list[Segment]]:
     return groups
 
 
-def _filter_group(log: PartitionLog, group: list[Segment], rules: BatchFilter) -> Generator[None, None, int]:
+def _filter_group(
+    log: PartitionLog, group: list[Segment], rules: BatchFilter, guard: _Guard
+) -> Generator[None, None, int]:
     path = cleaned_path(log.folder, group[0].base_offset)
     remove_if_there(log.disk, path)
     file = log.disk.open(path, create=True)
@@ -188,7 +227,7 @@ def _filter_group(log: PartitionLog, group: list[Segment], rules: BatchFilter) -
                     pending = bytearray()
                 if unpaused_bytes >= _PAUSE_BYTES:
                     unpaused_bytes = 0
-                    yield
+                    yield from guard.pause()
         _finish(log, file, pending)
         return file.size_bytes
     finally:
@@ -199,11 +238,6 @@ def _finish(log: PartitionLog, file: File, pending: bytearray) -> None:
     if pending:
         file.append(pending)
     log.disk.sync_now(file)
-
-
-def _is_still_there(log: PartitionLog, group: list[Segment]) -> bool:
-    """Retention may have deleted originals while the run was paused."""
-    return all(any(segment is one for one in log.segments) for segment in group)
 
 
 def _swap(

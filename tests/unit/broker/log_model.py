@@ -11,6 +11,7 @@ from semel.broker.log_types import AppendResult, Origin
 from semel.broker.producer_state import ProducerEntry
 from semel.protocol.compression import Codec
 from semel.protocol.record_batch import (
+    BatchHeader,
     DraftRecord,
     Marker,
     Record,
@@ -95,7 +96,7 @@ def end_transaction(
     return result
 
 
-def read_all(log: PartitionLog) -> list[Record]:
+def read_all(log: PartitionLog, *, committed: bool = False) -> list[Record]:
     """Every record from the log start on, markers left out, through `read` in small pieces."""
     records: list[Record] = []
     offset = log.log_start_offset
@@ -104,12 +105,19 @@ def read_all(log: PartitionLog) -> list[Record]:
         if not data:
             return records
         for position, header in iter_headers(data):
-            if not header.is_control:
+            if not header.is_control and not (committed and _is_aborted(log, header)):
                 records += [one for one in decode_records(data, header, position) if one.offset >= offset]
             offset_next = header.offset_next
         assert offset_next > offset
         offset = offset_next
     return records
+
+
+def _is_aborted(log: PartitionLog, header: BatchHeader) -> bool:
+    return header.is_transactional and any(
+        one.producer_id == header.producer_id and one.first_offset <= header.base_offset
+        for one in log.aborted_transactions(header.base_offset, header.offset_next)
+    )
 
 
 def values_of(log: PartitionLog) -> list[tuple[int, bytes | None]]:
