@@ -23,8 +23,8 @@ def address_of(array: npt.NDArray[Any]) -> int:
 
 
 def view_of(buffer: pa.Buffer) -> memoryview:
-    """Offer Arrow's memory to numpy, without a copy."""
-    return memoryview(buffer)
+    """Offer Arrow's memory as unsigned bytes, without a copy; writable when Arrow says so."""
+    return memoryview(buffer).cast("B") if buffer.size else memoryview(bytearray())
 
 
 def buffer_of(array: npt.NDArray[Any]) -> pa.Buffer:

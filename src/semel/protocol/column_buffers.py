@@ -1,23 +1,32 @@
-"""The growing end of decoding: raw buffers that the kernel fills, and the Arrow columns made of them without a copy.
+"""The receiving end of decoding: buffers that the kernel fills, and the Arrow columns made of them without a copy.
 
-Why: the columns are those of Spark's Kafka source, in its order and types, so that a pipeline only changes its format
-     name; a record without headers has null there, as Spark has it.
+Why: buffers come from Arrow's memory pool, which keeps freed memory warm from one fetch to the next; fresh pages cost
+     more than the decoding itself. The columns are those of Spark's Kafka source, in its order and types, so that a
+     pipeline only changes its format name; a record without headers has null there, as Spark has it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import ArrowArray, Bytes, Numbers, address_of, buffer_of
-from semel.protocol.kernels.decode import STATE_SIZE, Cells, HeaderCells, State
+from semel.protocol.arrow_types import ArrowArray, Numbers, buffer_of, view_of
+from semel.protocol.kernels.check import TOTALS, Total
+from semel.protocol.kernels.decode import Cells, HeaderCells
 
-_HEADER_BYTES_MIN = 2
 _COLUMN_BYTES_MAX = 2**31 - 1
+_NO_CELLS = Cells(0, 0, 0)
+_HEADER_TOTALS = (
+    Total.ROWS,
+    Total.HEADERS,
+    Total.HEADER_NAME_BYTES,
+    Total.HEADER_VALUE_BYTES,
+    Total.HEADER_VALUE_NULLS,
+)
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -35,67 +44,97 @@ SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
 
 
 class CellBuffers(NamedTuple):
-    """One binary column under construction."""
+    """One binary column of exact size; no validity bits where nothing is null."""
 
-    data: Bytes
-    offsets: npt.NDArray[np.int32]
-    valid: Bytes
+    data: pa.Buffer
+    offsets: pa.Buffer
+    valid: pa.Buffer | None
+    rows: int
+    nulls: int
 
     @classmethod
-    def sized(cls, rows_max: int, bytes_max: int) -> "CellBuffers":
-        """Reserve room; pages are only used once they are written."""
-        offsets = np.empty(rows_max + 1, dtype=np.int32)
-        offsets[0] = 0
-        valid = np.full((rows_max + 7) // 8, 0xFF, dtype=np.uint8)
-        return cls(np.empty(bytes_max, dtype=np.uint8), offsets, valid)
+    def sized(cls, rows: int, size_bytes: int, nulls: int) -> "CellBuffers":
+        """Reserve the room."""
+        offsets = pa.allocate_buffer(4 * (rows + 1))
+        view_of(offsets)[:4] = bytes(4)
+        valid = buffer_of(np.full((rows + 7) // 8, 0xFF, dtype=np.uint8)) if nulls else None
+        return cls(pa.allocate_buffer(size_bytes), offsets, valid, rows, nulls)
 
     def addresses(self) -> Cells:
         """Give the kernel's view of it."""
-        return Cells(address_of(self.data), address_of(self.offsets), address_of(self.valid))
+        return Cells(self.data.address, self.offsets.address, self.valid.address if self.valid else 0)
+
+    def to_arrow(self, kind: pa.DataType) -> ArrowArray:
+        """Wrap it as a column, without a copy."""
+        return pa.Array.from_buffers(kind, self.rows, [self.valid, self.offsets, self.data], self.nulls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderBuffers:
+    """The nested headers column of exact size."""
+
+    lists: pa.Buffer
+    names: CellBuffers
+    values: CellBuffers
+
+    @classmethod
+    def sized(cls, totals: Numbers) -> "HeaderBuffers":
+        """Reserve the room that the totals ask for."""
+        rows, count, name_bytes, value_bytes, nulls = (int(totals[place]) for place in _HEADER_TOTALS)
+        lists = pa.allocate_buffer(4 * (rows + 1))
+        view_of(lists)[:4] = bytes(4)
+        names = CellBuffers.sized(count, name_bytes, 0)
+        return cls(lists=lists, names=names, values=CellBuffers.sized(count, value_bytes, nulls))
+
+    def to_arrow(self, rows: int) -> ArrowArray:
+        """Wrap it as a column, without a copy; pa.ArrowInvalid when a name is not UTF-8."""
+        names = self.names.to_arrow(pa.string())
+        names.validate(full=True)
+        pairs = pa.StructArray.from_arrays([names, self.values.to_arrow(pa.binary())], fields=list(_HEADER))
+        ends = np.frombuffer(view_of(self.lists), dtype=np.int32)
+        present = np.packbits(ends[1:] > ends[:-1], bitorder="little")
+        buffers: list[pa.Buffer | None] = [buffer_of(present), self.lists]
+        return pa.Array.from_buffers(pa.list_(_HEADER), rows, buffers, children=[pairs])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBuffers:
-    """Everything `decode_spans` writes to."""
+    """Everything `fill_columns` writes to."""
 
+    rows: int
     keys: CellBuffers
     values: CellBuffers
-    offsets: Numbers
-    timestamps_us: Numbers
-    header_lists: npt.NDArray[np.int32]
-    header_names: CellBuffers
-    header_values: CellBuffers
-    state: Numbers
+    offsets: pa.Buffer
+    timestamps_us: pa.Buffer
+    headers: HeaderBuffers | None
+    progress: Numbers
 
     @classmethod
-    def sized(cls, rows_max: int, bytes_max: int, include_headers: bool) -> "ColumnBuffers":
-        """Reserve room for so many rows and bytes; without headers `header_lists` is empty."""
-        headers_max = bytes_max // _HEADER_BYTES_MIN if include_headers else 0
-        header_bytes_max = bytes_max if include_headers else 0
-        lists = np.empty(rows_max + 1 if include_headers else 0, dtype=np.int32)
-        lists[:1] = 0
+    def sized(cls, totals: Numbers, include_headers: bool) -> "ColumnBuffers":
+        """Reserve the room that the totals ask for."""
+        rows, key_bytes, value_bytes, key_nulls, value_nulls = totals[: Total.VALUE_NULLS + 1].tolist()
         return cls(
-            keys=CellBuffers.sized(rows_max, bytes_max),
-            values=CellBuffers.sized(rows_max, bytes_max),
-            offsets=np.empty(rows_max, dtype=np.int64),
-            timestamps_us=np.empty(rows_max, dtype=np.int64),
-            header_lists=lists,
-            header_names=CellBuffers.sized(headers_max, header_bytes_max),
-            header_values=CellBuffers.sized(headers_max, header_bytes_max),
-            state=np.zeros(STATE_SIZE, dtype=np.int64),
+            rows=rows,
+            keys=CellBuffers.sized(rows, key_bytes, key_nulls),
+            values=CellBuffers.sized(rows, value_bytes, value_nulls),
+            offsets=pa.allocate_buffer(8 * rows),
+            timestamps_us=pa.allocate_buffer(8 * rows),
+            headers=HeaderBuffers.sized(totals) if include_headers else None,
+            progress=np.zeros(TOTALS, dtype=np.int64),
         )
 
-    @property
-    def rows(self) -> int:
-        """Rows written so far."""
-        return int(self.state[State.ROWS])
-
-    def arguments(self) -> tuple[Cells, Cells, int, int, HeaderCells, Numbers]:
+    def arguments(self) -> tuple[Any, ...]:
         """Return what the kernel takes, in its order; valid as long as this object lives."""
-        lists = address_of(self.header_lists) if len(self.header_lists) else 0
-        headers = HeaderCells(lists, self.header_names.addresses(), self.header_values.addresses())
+        headers = HeaderCells(0, _NO_CELLS, _NO_CELLS)
+        if self.headers:
+            nested = self.headers.names.addresses(), self.headers.values.addresses()
+            headers = HeaderCells(self.headers.lists.address, *nested)
         columns = self.keys.addresses(), self.values.addresses()
-        return *columns, address_of(self.offsets), address_of(self.timestamps_us), headers, self.state
+        return *columns, self.offsets.address, self.timestamps_us.address, headers, self.progress
+
+    def offset_numbers(self) -> Numbers:
+        """Return the offsets as numbers."""
+        return np.frombuffer(view_of(self.offsets), dtype=np.int64) if self.rows else np.empty(0, dtype=np.int64)
 
 
 def to_record_batch(
@@ -106,29 +145,23 @@ def to_record_batch(
     corrupt: Callable[[str, int], CorruptBatchError],
 ) -> pa.RecordBatch:
     """Wrap the buffers as Arrow columns; `corrupt` makes the error for a header name that is not UTF-8."""
-    rows, state = columns.rows, columns.state
+    rows = columns.rows
     arrays: list[ArrowArray] = [
-        _binary(columns.keys, rows, state[State.KEY_BYTES], state[State.KEY_NULLS], pa.binary()),
-        _binary(columns.values, rows, state[State.VALUE_BYTES], state[State.VALUE_NULLS], pa.binary()),
+        columns.keys.to_arrow(pa.binary()),
+        columns.values.to_arrow(pa.binary()),
         _repeated(topic, rows),
         pa.array(np.full(rows, partition, dtype=np.int32)),
-        pa.array(columns.offsets[:rows]),
-        pa.Array.from_buffers(_TIMESTAMP, rows, [None, buffer_of(columns.timestamps_us[:rows])]),
+        pa.Array.from_buffers(pa.int64(), rows, [None, columns.offsets], 0),
+        pa.Array.from_buffers(_TIMESTAMP, rows, [None, columns.timestamps_us], 0),
         pa.array(timestamp_types),
     ]
-    if len(columns.header_lists) == 0:
+    if columns.headers is None:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
     try:
-        arrays.append(_headers(columns))
+        arrays.append(columns.headers.to_arrow(rows))
     except pa.ArrowInvalid as error:
-        raise corrupt(f"a header name is not UTF-8: {error}", int(columns.offsets[0])) from None
+        raise corrupt(f"a header name is not UTF-8: {error}", int(columns.offset_numbers()[0])) from None
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS)
-
-
-def _binary(cells: CellBuffers, rows: int, used_bytes: int, nulls: int, kind: pa.DataType) -> ArrowArray:
-    valid = buffer_of(cells.valid[: (rows + 7) // 8]) if nulls else None
-    buffers = [valid, buffer_of(cells.offsets[: rows + 1]), buffer_of(cells.data[: int(used_bytes)])]
-    return pa.Array.from_buffers(kind, rows, buffers, int(nulls))
 
 
 def _repeated(text: str, rows: int) -> ArrowArray:
@@ -137,17 +170,3 @@ def _repeated(text: str, rows: int) -> ArrowArray:
         raise ProtocolError(f"{rows} records at once are too many for the topic column", next_command="fetch less")
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
     return pa.Array.from_buffers(pa.string(), rows, [None, buffer_of(ends), pa.py_buffer(encoded * rows)], 0)
-
-
-def _headers(columns: ColumnBuffers) -> ArrowArray:
-    rows, state = columns.rows, columns.state
-    count = int(state[State.HEADERS])
-    names = _binary(columns.header_names, count, state[State.HEADER_NAME_BYTES], 0, pa.string())
-    names.validate(full=True)
-    nulls = state[State.HEADER_VALUE_NULLS]
-    values = _binary(columns.header_values, count, state[State.HEADER_VALUE_BYTES], nulls, pa.binary())
-    pairs = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
-    ends = columns.header_lists[: rows + 1]
-    present = np.packbits(ends[1:] > ends[:-1], bitorder="little")
-    buffers: list[pa.Buffer | None] = [buffer_of(present), buffer_of(ends)]
-    return pa.Array.from_buffers(pa.list_(_HEADER), rows, buffers, children=[pairs])

@@ -3,25 +3,26 @@
 Keeps: P1 a damaged batch is an error with topic, partition and offset; P2 values come through exactly;
        P3 under read_committed no record of an aborted transaction is returned; P4 `offset_next` passes control,
        aborted and compacted batches, so a reader never asks for the same range again and never skips one.
-Why:   Python touches each batch once, for its checksum; kernels do the rest. Output buffers are as large as the input
-       could need, but untouched pages cost nothing, so one pass is enough.
+Why:   Python touches each batch once, for its checksum; kernels do the rest, first checking and adding up sizes, then
+       copying into buffers of exactly that size.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import Bytes, address_of
+from semel.protocol.arrow_types import Bytes, address_of, view_of
 from semel.protocol.batch_header import HEADER_BYTES, read_header
 from semel.protocol.column_buffers import ColumnBuffers, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, OutputFullError, codec_of, decompress_into
 from semel.protocol.crc import checksum
-from semel.protocol.kernels.decode import SCAN_COLUMNS, SPAN_COLUMNS, Fault, State, decode_spans, scan_batches
+from semel.protocol.kernels.check import SCAN_COLUMNS, SPAN_COLUMNS, TOTALS, Fault, Total, check_spans, scan_batches
+from semel.protocol.kernels.decode import fill_columns
 from semel.protocol.record_batch import decode_control_type
 from semel.protocol.varint import Buffer
 
@@ -31,7 +32,6 @@ OFFSET_MAX = 2**63 - 1
 ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
-_RECORD_BYTES_MIN = 7
 _ARENA_BYTES = 1 << 22
 _AT, _END, _BASE_OFFSET, _OFFSET_NEXT, _ATTRIBUTES, _COUNT, _CRC = range(SCAN_COLUMNS)
 _CODEC_MASK, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
@@ -117,7 +117,7 @@ def decode_columns(
     chosen = table[wanted]
     segments = _segments(source, chosen, bytes_max, place)
     window = (offset_start, limit)
-    columns = _decode(source, segments, chosen, window=window, include_headers=include_headers, place=place)
+    columns = _decode(source, segments, window, include_headers, place)
     reached = int(table[-1, _OFFSET_NEXT]) if len(table) else offset_start
     return DecodedColumns(
         rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), place.corrupt),
@@ -202,7 +202,7 @@ class _Unpacker:
     def unpack(self, batches: Table) -> list[_Segment]:
         """Return the segments that hold the records of these batches, in order."""
         segments: list[_Segment] = []
-        arena, used = np.empty(0, dtype=np.uint8), 0
+        arena, used = _room(0), 0
         spans: list[tuple[int, int, int]] = []
         for batch in batches.tolist():
             size = self._try(batch, arena[used:])
@@ -218,7 +218,7 @@ class _Unpacker:
     def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
         capacity = min(max(_ARENA_BYTES, 4 * (batch[_END] - batch[_AT])), self._left_bytes)
         while True:
-            arena = np.empty(capacity, dtype=np.uint8)
+            arena = _room(capacity)
             size = self._try(batch, arena)
             if size is not None:
                 return arena, size
@@ -245,6 +245,11 @@ class _Unpacker:
             raise
 
 
+def _room(size_bytes: int) -> Bytes:
+    # From Arrow's pool, as the columns are; freed with the array.
+    return np.frombuffer(view_of(pa.allocate_buffer(size_bytes)), dtype=np.uint8)
+
+
 def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[_Segment]:
     if not spans:
         return []
@@ -252,26 +257,19 @@ def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[_Segment]:
 
 
 def _decode(
-    source: Bytes,
-    segments: list[_Segment],
-    chosen: Table,
-    *,
-    window: tuple[int, int],
-    include_headers: bool,
-    place: _Place,
+    source: Bytes, segments: list[_Segment], window: tuple[int, int], include_headers: bool, place: _Place
 ) -> ColumnBuffers:
-    body_bytes = [segment.spans[:, 2] - segment.spans[:, 1] for segment in segments]
-    sizes = np.concatenate(body_bytes) if body_bytes else np.empty(0, dtype=np.int64)
-    # A count may lie; the bytes cannot hold more records than this, and the kernel stops when they run out.
-    rows_max = int(np.minimum(chosen[:, _COUNT], sizes // _RECORD_BYTES_MIN).sum())
-    columns = ColumnBuffers.sized(rows_max, int(sizes.sum()), include_headers)
-    arguments: tuple[Any, ...] = columns.arguments()
+    totals = np.zeros(TOTALS, dtype=np.int64)
+    batches = address_of(source)
     for segment in segments:
-        decode_spans(address_of(source), address_of(segment.source), segment.spans, *window, *arguments)
-        if columns.state[State.FAULT]:
-            at = int(columns.state[State.FAULT_AT])
-            fault = Fault(int(columns.state[State.FAULT]))
-            raise place.corrupt(_FAULT_TEXT[fault], read_header(source.data, at).base_offset)
+        fault = check_spans(batches, address_of(segment.source), segment.spans, window, totals)
+        if fault:
+            header = read_header(source.data, int(totals[Total.FAULT_AT]))
+            raise place.corrupt(_FAULT_TEXT[Fault(fault)], header.base_offset)
+    columns = ColumnBuffers.sized(totals, include_headers)
+    arguments = columns.arguments()
+    for segment in segments:
+        fill_columns(batches, address_of(segment.source), segment.spans, window, *arguments)
     return columns
 
 
@@ -279,4 +277,4 @@ def _timestamp_types(columns: ColumnBuffers, chosen: Table) -> npt.NDArray[np.in
     kinds = ((chosen[:, _ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
     if len(kinds) == 0 or kinds.min() == kinds.max():
         return np.full(columns.rows, kinds[0] if len(kinds) else 0, dtype=np.int32)
-    return kinds[np.searchsorted(chosen[:, _BASE_OFFSET], columns.offsets[: columns.rows], side="right") - 1]
+    return kinds[np.searchsorted(chosen[:, _BASE_OFFSET], columns.offset_numbers(), side="right") - 1]

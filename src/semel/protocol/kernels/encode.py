@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from semel.protocol.kernels.decode import ADDRESS, TABLE
+from semel.protocol.kernels.check import ADDRESS, TABLE
 from semel.protocol.kernels.jit import helper, kernel, types
 from semel.protocol.kernels.memory import (
     copy_bytes,

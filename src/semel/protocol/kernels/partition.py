@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from semel.protocol.kernels.decode import ADDRESS
+from semel.protocol.kernels.check import ADDRESS
 from semel.protocol.kernels.jit import helper, kernel, types
 from semel.protocol.kernels.memory import is_valid, load_byte, load_item64, load_word
 
