@@ -156,17 +156,18 @@ def _run(
         newest=newest,
         tracker=TransactionTracker(aborted),
         producers=log.producers.entries,
-        offset_limit=segments[-1].offset_next,
+        group_end_offset=segments[0].base_offset,
         now_ms=now_ms,
         delete_retention_ms=log.config.delete_retention_ms,
     )
     for group in _groups(segments, log.config.segment_bytes_max):
+        rules.group_end_offset = group[-1].offset_next
         stats.bytes_before += sum(segment.size_bytes for segment in group)
         stats.bytes_after += yield from _filter_group(log, group, rules, guard)
         reached(CompactionStep.FILTERED)
         del guard.segments[: len(group)]
         _swap(log, group, rules.markers_kept, reached)
-    log.state.cleaned_offset_next = rules.offset_limit
+    log.state.cleaned_offset_next = segments[-1].offset_next
     log.checkpoint()
     reached(CompactionStep.DONE)
 

@@ -46,7 +46,7 @@ class BatchFilter:
     newest: Mapping[bytes, int]
     tracker: TransactionTracker
     producers: Mapping[int, ProducerEntry]
-    offset_limit: int
+    group_end_offset: int
     now_ms: int
     delete_retention_ms: int
     markers_kept: set[int] = field(default_factory=set)
@@ -82,7 +82,7 @@ class BatchFilter:
         return horizon_ms is not None and horizon_ms <= self.now_ms
 
     def _stays_empty(self, header: BatchHeader) -> bool:
-        if header.offset_next == self.offset_limit:  # else the log would seem to end earlier
+        if header.offset_next == self.group_end_offset:  # a segment must end where the next begins
             return True
         entry = self.producers.get(header.producer_id)
         if entry is None:

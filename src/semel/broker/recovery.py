@@ -2,7 +2,8 @@
 
 Keeps: L3 after a crash the log is a prefix of what was appended, and holds everything that was synced.
 Why:   what lies below the recovery point was synced and is believed; the rest is checked batch by batch. The last
-       segment is always checked unless the stop was clean, since a process can die inside a write.
+       segment is always checked unless the stop was clean, since a process can die inside a write. A segment ends
+       where the next begins, also after compaction, so a lost end shows even when nothing is left to be damaged.
 """
 
 from dataclasses import dataclass
@@ -61,19 +62,21 @@ def _open_segments(disk: Disk, folder: Path, config: LogConfig, state: LogState,
 
 def _cut_unsound(segments: list[Segment], state: LogState, *, clean: bool) -> int:
     """Load or verify each segment; at the first damage, cut it there and drop all that follows."""
-    offset_min = 0
+    offset_min = segments[0].base_offset
     for place, segment in enumerate(segments):
+        if segment.base_offset != offset_min:  # the one before has lost its end
+            return _cut(segments, place - 1, segments[place - 1].size_bytes)
         is_last = place == len(segments) - 1
         may_trust = clean or not is_last
-        if not (may_trust and _load(segment, offset_min, state.recovery_point)):
-            sound_bytes = segment.verify(offset_min)
+        if not (may_trust and _load(segment, state.recovery_point)):
+            sound_bytes = segment.verify()
             if sound_bytes < segment.size_bytes:
                 return _cut(segments, place, sound_bytes)
         offset_min = segment.offset_next
     return 0
 
 
-def _load(segment: Segment, offset_min: int, recovery_point: int) -> bool:
+def _load(segment: Segment, recovery_point: int) -> bool:
     """Take a segment without checking it, when all of it was synced."""
     if segment.base_offset > recovery_point:
         return False
@@ -81,7 +84,7 @@ def _load(segment: Segment, offset_min: int, recovery_point: int) -> bool:
         segment.load()
     except ProtocolError:
         return False
-    return offset_min <= segment.base_offset and segment.offset_next <= recovery_point
+    return segment.offset_next <= recovery_point
 
 
 def _cut(segments: list[Segment], place: int, sound_bytes: int) -> int:
@@ -90,7 +93,8 @@ def _cut(segments: list[Segment], place: int, sound_bytes: int) -> int:
         lost_bytes += segment.size_bytes
         segment.delete()
     del segments[place + 1 :]
-    segments[place].truncate(sound_bytes)
+    if lost_bytes:
+        segments[place].truncate(sound_bytes)
     return lost_bytes
 
 

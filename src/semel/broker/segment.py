@@ -100,8 +100,9 @@ class Segment:
         return position
 
     def truncate(self, position: int) -> None:
-        """Cut the file and make the index again."""
+        """Cut the file and make the index again; synced, else a crash could bring old batches back behind new ones."""
         self.file.truncate(position)
+        self.disk.sync_now(self.file)
         self.size_bytes = position
         self.drop_index_files()
         self.rebuild()
@@ -203,12 +204,12 @@ class Segment:
         payload = decode_frame(_ABORTED_MAGIC, self.size_bytes, get_file(self.disk, self._path(ABORTED_INDEX)))
         self.aborted = None if payload is None else decode_aborted(payload)
 
-    def verify(self, offset_min: int) -> int:
+    def verify(self) -> int:
         """Check every batch and make the index again; how far the segment is sound."""
         self.index = SegmentIndex(self.base_offset, self.index.interval_bytes)
         self.aborted = None
         position = 0
-        offset_min = max(offset_min, self.base_offset)
+        offset_min = self.base_offset
         try:
             for at, header, batch in self.batches():
                 check_batch(batch, header)
