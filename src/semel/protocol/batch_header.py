@@ -25,7 +25,7 @@ NO_TIMESTAMP_MS = -1
 
 HEADER = Struct(">qiibIhiqqqhii")
 _MAGIC_AT = 16
-_CRC_AT = 17
+CRC_AT = 17
 CRC_START = 21
 _OFFSET_AND_LENGTH = Struct(">qi")
 _OFFSET = Struct(">q")
@@ -33,7 +33,7 @@ _LENGTH_AT = 8
 _LENGTH = Struct(">i")
 _LEADER_EPOCH_AT = 12
 _LEADER_EPOCH = Struct(">i")
-_CRC = Struct(">I")
+CRC = Struct(">I")
 _ATTRIBUTES_AT = 21
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP_AT = 35
@@ -235,4 +235,4 @@ def write_crc(batch: bytearray | memoryview) -> None:
     """Renew the checksum of one whole batch, in place."""
     with memoryview(batch) as view, view[CRC_START:] as covered:
         crc = checksum(covered)
-    _CRC.pack_into(batch, _CRC_AT, crc)
+    CRC.pack_into(batch, CRC_AT, crc)

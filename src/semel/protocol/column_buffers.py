@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import ArrowArray, Numbers, buffer_of, view_of
+from semel.protocol.arrow_types import ArrowArray, Numbers, address_of, buffer_of, view_of
 from semel.protocol.kernels.check import TOTALS, Total
 from semel.protocol.kernels.decode import Cells, HeaderCells
 
@@ -130,7 +130,7 @@ class ColumnBuffers:
             nested = self.headers.names.addresses(), self.headers.values.addresses()
             headers = HeaderCells(self.headers.lists.address, *nested)
         columns = self.keys.addresses(), self.values.addresses()
-        return *columns, self.offsets.address, self.timestamps_us.address, headers, self.progress
+        return *columns, self.offsets.address, self.timestamps_us.address, headers, address_of(self.progress)
 
     def offset_numbers(self) -> Numbers:
         """Return the offsets as numbers."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import Bytes, address_of, view_of
-from semel.protocol.batch_header import HEADER_BYTES, read_header
+from semel.protocol.batch_header import CRC_START, HEADER_BYTES, read_header
 from semel.protocol.column_buffers import ColumnBuffers, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, OutputFullError, codec_of, decompress_into
 from semel.protocol.crc import checksum
@@ -148,12 +148,13 @@ def _scan(source: Bytes, offset_end: int, place: _Place) -> Table:
 
 def _check_crc(source: Bytes, table: Table, place: _Place) -> None:
     view = source.data
-    rows = zip(table[:, _AT].tolist(), table[:, _END].tolist(), table[:, _CRC].tolist(), strict=True)
-    for index, (at, end, expected) in enumerate(rows):
-        found = checksum(view[at + 21 : end])
-        if found != expected:
-            text = f"checksum is {found:#010x}, the batch says {expected:#010x}"
-            raise place.corrupt(text, int(table[index, _BASE_OFFSET]))
+    covered = zip((table[:, _AT] + CRC_START).tolist(), table[:, _END].tolist(), strict=True)
+    found = [checksum(view[start:end]) for start, end in covered]
+    wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, _CRC])
+    if len(wrong):
+        first = int(wrong[0])
+        text = f"checksum is {found[first]:#010x}, the batch says {int(table[first, _CRC]):#010x}"
+        raise place.corrupt(text, int(table[first, _BASE_OFFSET]))
 
 
 def _aborted_batches(
@@ -262,7 +263,7 @@ def _decode(
     totals = np.zeros(TOTALS, dtype=np.int64)
     batches = address_of(source)
     for segment in segments:
-        fault = check_spans(batches, address_of(segment.source), segment.spans, window, totals)
+        fault = check_spans(batches, address_of(segment.source), segment.spans, window, address_of(totals))
         if fault:
             header = read_header(source.data, int(totals[Total.FAULT_AT]))
             raise place.corrupt(_FAULT_TEXT[Fault(fault)], header.base_offset)

@@ -7,6 +7,7 @@ Why:   producer id, epoch and sequence may be left out and set later by `stamp_p
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,15 +26,18 @@ from semel.protocol.arrow_input import (
 )
 from semel.protocol.arrow_types import ArrowArray, ArrowColumn, Numbers, address_of, buffer_of, view_of
 from semel.protocol.batch_header import (
+    CRC,
+    CRC_AT,
+    CRC_START,
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     set_codec,
-    write_crc,
 )
 from semel.protocol.compression import Codec, compress
+from semel.protocol.crc import checksum
 from semel.protocol.kernels.encode import BATCH_COLUMNS, Stamp, encode_batches, measure_rows
 
 BATCH_BYTES_MAX_DEFAULT = 1_000_000
@@ -54,7 +58,7 @@ class EncodedBatches:
 
     def __iter__(self) -> Iterator[memoryview]:
         """Give each batch as a writable view."""
-        for start, end in zip(self.positions, self.positions[1:], strict=False):
+        for start, end in pairwise(self.positions):
             yield self.buffer[start:end]
 
     def to_arrow(self) -> ArrowArray:
@@ -125,8 +129,9 @@ def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp) -> EncodedB
 
 
 def _seal(encoded: EncodedBatches) -> EncodedBatches:
-    for batch in encoded:
-        write_crc(batch)
+    buffer = encoded.buffer
+    for start, end in pairwise(encoded.positions):
+        CRC.pack_into(buffer, start + CRC_AT, checksum(buffer[start + CRC_START : end]))
     return encoded
 
 

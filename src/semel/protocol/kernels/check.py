@@ -9,12 +9,14 @@ from typing import Any
 
 from semel.protocol.kernels.jit import helper, kernel, types
 from semel.protocol.kernels.memory import (
+    add_item64,
     load_big16,
     load_big32,
     load_big64,
     load_byte,
     read_varint,
     read_varlong,
+    store_item64,
 )
 
 
@@ -83,7 +85,6 @@ _OFFSET_ORDER = int(Fault.OFFSET_ORDER)
 
 ADDRESS = types.int64
 TABLE = types.Array(types.int64, 2, "C")
-SUMS = types.Array(types.int64, 1, "C")
 WINDOW = types.UniTuple(types.int64, 2)
 
 
@@ -137,7 +138,7 @@ def _skip_field(source: int, at: int, end: int) -> tuple[int, int]:
 
 
 @helper
-def _skip_headers(source: int, at: int, end: int, keep: bool, sums: Any) -> int:
+def _skip_headers(source: int, at: int, end: int, keep: bool, sums: int) -> int:
     """Check the headers of one record; return the position after them, or a negative Fault."""
     count, at = read_varint(source, at, end)
     if at < 0:
@@ -154,10 +155,10 @@ def _skip_headers(source: int, at: int, end: int, keep: bool, sums: Any) -> int:
         if at < 0:
             return at
         if keep:
-            sums[_HEADERS] += 1
-            sums[_NAME_BYTES] += name_length
-            sums[_HVALUE_BYTES] += max(value_length, 0)
-            sums[_HVALUE_NULLS] += value_length < 0
+            add_item64(sums, _HEADERS, 1)
+            add_item64(sums, _NAME_BYTES, name_length)
+            add_item64(sums, _HVALUE_BYTES, max(value_length, 0))
+            add_item64(sums, _HVALUE_NULLS, value_length < 0)
     return at
 
 
@@ -171,7 +172,7 @@ def _time_fault(time_ms: int, delta_ms: int) -> bool:
 
 @helper
 def _check_batch(  # noqa: C901, PLR0911, PLR0917  (one return a check, in the order of the format)
-    batches: int, header: int, source: int, at: int, end: int, window: tuple[int, int], sums: Any
+    batches: int, header: int, source: int, at: int, end: int, window: tuple[int, int], sums: int
 ) -> int:
     """Check every record of one batch and add up those in the window; return a Fault."""
     base_offset, last_delta = load_big64(batches, header), load_big32(batches, header + 23)
@@ -214,16 +215,16 @@ def _check_batch(  # noqa: C901, PLR0911, PLR0917  (one return a check, in the o
             value_bytes += max(value_length, 0)
             key_nulls += key_length < 0
             value_nulls += value_length < 0
-    sums[_ROWS] += rows
-    sums[_KEY_BYTES] += key_bytes
-    sums[_VALUE_BYTES] += value_bytes
-    sums[_KEY_NULLS] += key_nulls
-    sums[_VALUE_NULLS] += value_nulls
+    add_item64(sums, _ROWS, rows)
+    add_item64(sums, _KEY_BYTES, key_bytes)
+    add_item64(sums, _VALUE_BYTES, value_bytes)
+    add_item64(sums, _KEY_NULLS, key_nulls)
+    add_item64(sums, _VALUE_NULLS, value_nulls)
     return 0 if at == end else _BATCH_TRAILING
 
 
-@kernel(types.int64(ADDRESS, ADDRESS, TABLE, WINDOW, SUMS))
-def check_spans(batches: int, source: int, spans: Any, window: tuple[int, int], sums: Any) -> int:
+@kernel(types.int64(ADDRESS, ADDRESS, TABLE, WINDOW, ADDRESS))
+def check_spans(batches: int, source: int, spans: Any, window: tuple[int, int], sums: int) -> int:
     """Check each span and add up the sizes of its records with window[0] <= offset < window[1]; return a Fault.
 
     A span is the position of a batch header in `batches` and where its records begin and end in `source`, which
@@ -232,6 +233,6 @@ def check_spans(batches: int, source: int, spans: Any, window: tuple[int, int], 
     for span in range(len(spans)):
         fault = _check_batch(batches, spans[span, 0], source, spans[span, 1], spans[span, 2], window, sums)
         if fault != 0:
-            sums[_FAULT_AT] = spans[span, 0]
+            store_item64(sums, _FAULT_AT, spans[span, 0])
             return fault
     return 0

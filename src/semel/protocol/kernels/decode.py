@@ -5,7 +5,7 @@ Why: `check_spans` has judged the same spans before, so nothing is checked here,
 
 from typing import Any, NamedTuple
 
-from semel.protocol.kernels.check import ADDRESS, SUMS, TABLE, WINDOW
+from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW
 from semel.protocol.kernels.jit import helper, kernel, types
 from semel.protocol.kernels.memory import (
     copy_bytes,
@@ -13,6 +13,7 @@ from semel.protocol.kernels.memory import (
     load_big32,
     load_big64,
     load_byte,
+    load_item64,
     mark_null,
     store_item32,
     store_item64,
@@ -73,17 +74,19 @@ def _put_field(cells: Cells, row: int, used: int, source: int, at: int) -> tuple
 
 
 @helper
-def _put_headers(cells: HeaderCells, row: int, source: int, at: int, sums: Any) -> None:
+def _put_headers(cells: HeaderCells, row: int, source: int, at: int, sums: int) -> None:
     count, at = _next_varint(source, at)
     for _ in range(count):
-        header = sums[_HEADERS]
-        sums[_NAME_BYTES], at = _put_field(cells.names, header, sums[_NAME_BYTES], source, at)
-        sums[_HVALUE_BYTES], at = _put_field(cells.values, header, sums[_HVALUE_BYTES], source, at)
-        sums[_HEADERS] = header + 1
-    store_item32(cells.lists, row + 1, sums[_HEADERS])
+        header = load_item64(sums, _HEADERS)
+        name_used, at = _put_field(cells.names, header, load_item64(sums, _NAME_BYTES), source, at)
+        value_used, at = _put_field(cells.values, header, load_item64(sums, _HVALUE_BYTES), source, at)
+        store_item64(sums, _NAME_BYTES, name_used)
+        store_item64(sums, _HVALUE_BYTES, value_used)
+        store_item64(sums, _HEADERS, header + 1)
+    store_item32(cells.lists, row + 1, load_item64(sums, _HEADERS))
 
 
-@kernel(types.void(ADDRESS, ADDRESS, TABLE, WINDOW, _CELLS, _CELLS, ADDRESS, ADDRESS, _HEADER_CELLS, SUMS))
+@kernel(types.void(ADDRESS, ADDRESS, TABLE, WINDOW, _CELLS, _CELLS, ADDRESS, ADDRESS, _HEADER_CELLS, ADDRESS))
 def fill_columns(  # noqa: PLR0917  (kernels take positions only)
     batches: int,
     source: int,
@@ -94,10 +97,11 @@ def fill_columns(  # noqa: PLR0917  (kernels take positions only)
     offsets: int,
     timestamps_us: int,
     headers: HeaderCells,
-    sums: Any,
+    sums: int,
 ) -> None:
     """Append the records of each span that lie in the window; `sums` carries the progress from call to call."""
-    row, key_used, value_used = sums[_ROWS], sums[_KEY_BYTES], sums[_VALUE_BYTES]
+    row = load_item64(sums, _ROWS)
+    key_used, value_used = load_item64(sums, _KEY_BYTES), load_item64(sums, _VALUE_BYTES)
     for span in range(len(spans)):
         header, at = spans[span, 0], spans[span, 1]
         base_offset = load_big64(batches, header)
@@ -118,4 +122,6 @@ def fill_columns(  # noqa: PLR0917  (kernels take positions only)
                     _put_headers(headers, row, source, at, sums)
                 row += 1
             at = record_end
-    sums[_ROWS], sums[_KEY_BYTES], sums[_VALUE_BYTES] = row, key_used, value_used
+    store_item64(sums, _ROWS, row)
+    store_item64(sums, _KEY_BYTES, key_used)
+    store_item64(sums, _VALUE_BYTES, value_used)

@@ -82,6 +82,12 @@ def copy_bytes(_typing: Any, _target: Any, _target_at: Any, _source: Any, _sourc
 
 
 @helper
+def add_item64(base: int, at: int, number: int) -> None:
+    """Add to an item of an array of 64-bit numbers."""
+    store_item64(base, at, load_item64(base, at) + number)
+
+
+@helper
 def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_max: int) -> tuple[int, int]:
     raw = 0
     for index in range(bytes_max):
