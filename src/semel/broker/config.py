@@ -6,6 +6,7 @@ work. docs/DIFFERENCES.md lists which are which.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -122,6 +123,10 @@ BROKER_KEYS = _table(
     Key("transactional.id.expiration.ms", _I, "604800000"),
 )
 
+# What can be changed while the broker runs: the defaults of topics.
+DYNAMIC_BROKER_KEYS = frozenset(key.broker_key for key in TOPIC_KEYS.values() if key.broker_key)
+
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _RANGES = MappingProxyType({ConfigType.INT: 31, ConfigType.LONG: 63, ConfigType.SHORT: 15})
 _CHOICES = MappingProxyType(
     {
@@ -134,9 +139,9 @@ _CHOICES = MappingProxyType(
 def _fault(key: Key, text: str) -> str:
     if key.name in _CHOICES and text not in _CHOICES[key.name]:
         return f"String must be one of: {', '.join(_CHOICES[key.name])}"
+    if key.type in _RANGES:
+        return _fault_of_number(key.type, text)
     try:
-        if key.type in _RANGES and not -(2 ** _RANGES[key.type]) <= int(text) < 2 ** _RANGES[key.type]:
-            return "Value is out of range"
         if key.type is ConfigType.DOUBLE:
             float(text)
     except ValueError:
@@ -144,6 +149,14 @@ def _fault(key: Key, text: str) -> str:
     if key.type is ConfigType.BOOLEAN and text.lower() not in ("true", "false"):
         return "Expected value to be either true or false"
     return ""
+
+
+def _fault_of_number(kind: ConfigType, text: str) -> str:
+    # Python's int() takes "1_000" and digits of any script; Kafka takes neither.
+    if not _WHOLE_NUMBER.fullmatch(text):
+        return f"Not a number of type {kind.name}"
+    limit = 2 ** _RANGES[kind]
+    return "" if -limit <= int(text) < limit else "Value is out of range"
 
 
 def check_value(key: Key, text: str) -> None:
@@ -175,6 +188,8 @@ def check_broker_config(config: Mapping[str, str]) -> None:
                 because="only settings that have an effect or an answer here are taken",
             )
         check_value(key, text)
+    inherited = {key.name: config[key.broker_key] for key in TOPIC_KEYS.values() if key.broker_key in config}
+    check_topic_config(inherited)
 
 
 def effective_topic_config(own: Mapping[str, str], broker: Mapping[str, str]) -> dict[str, str]:

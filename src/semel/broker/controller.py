@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from semel.broker.cluster_state import (
+    BrokerConfigSet,
     ClusterState,
     MetadataRecord,
     PartitionState,
@@ -23,7 +24,7 @@ from semel.broker.cluster_state import (
     TopicSet,
     apply_record,
 )
-from semel.broker.config import TOPIC_KEYS, check_topic_config
+from semel.broker.config import DYNAMIC_BROKER_KEYS, TOPIC_KEYS, check_broker_config, check_topic_config
 from semel.broker.log import PartitionLog
 from semel.broker.log_types import Origin
 from semel.broker.metadata_records import decode_record, encode_record
@@ -185,6 +186,11 @@ class Controller:
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         have = len(topic.partitions)
+        if topic.is_internal:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The internal topic {name} cannot grow: its keys would no longer be found where they were written.",
+            )
         if count <= have:
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS,
@@ -229,6 +235,17 @@ class Controller:
         except ConfigError as error:
             raise Refused(ErrorCode.INVALID_CONFIG, error.summary) from None
         return TopicSet(topic=replace(topic, config=MappingProxyType(dict(config))))
+
+    def plan_broker_config(self, broker: str, changes: Mapping[str, str | None]) -> BrokerConfigSet:
+        """Plan to change dynamic broker settings; broker "" is the default of all, None removes a key."""
+        fixed = sorted(set(changes) - DYNAMIC_BROKER_KEYS)
+        if fixed:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}")
+        try:
+            check_broker_config({name: value for name, value in changes.items() if value is not None})
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_REQUEST, error.summary) from None
+        return BrokerConfigSet(broker=broker, changes=MappingProxyType(dict(changes)))
 
     def take_producer_ids(self) -> range:
         """Hand out a block of producer ids that nobody gets again, also after a restart."""

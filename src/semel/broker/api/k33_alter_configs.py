@@ -1,0 +1,58 @@
+"""AlterConfigs (key 33, v0-2): replace all own settings of topics and brokers by those given.
+
+Keeps:    B5 a change is durable before it is visible.
+Differs:  docs/DIFFERENCES.md#k33
+Versions: v2 first flexible.
+Sources:  KIP-133, KIP-226.
+"""
+
+from __future__ import annotations
+
+from semel.broker.config_changes import Change, ResourceChanges, plan_all
+from semel.broker.context import Context
+from semel.broker.controller import Refused
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+def refuse(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
+    """The same error for every resource."""
+    return AlterConfigsResponse(responses=[_row(resource, code, None) for resource in request.resources])
+
+
+def _row(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+@api(AlterConfigsRequest, AlterConfigsResponse, first=0, last=2, refuse=refuse)
+async def answer(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Plan every resource, then commit those that passed as one change."""
+    broker, controller = context.broker, context.broker.cluster.controller
+    wanted = [_wanted(resource) for resource in request.resources]
+    planned = plan_all(controller, broker.id, wanted, replace_all=True)
+    if not request.validate_only:
+        controller.commit([plan for plan in planned if not isinstance(plan, Refused)])
+    return AlterConfigsResponse(
+        responses=[
+            _row(resource, ErrorCode(plan.code), plan.summary)
+            if isinstance(plan, Refused)
+            else _row(resource, ErrorCode.NONE, None)
+            for resource, plan in zip(request.resources, planned, strict=True)
+        ]
+    )
+
+
+def _wanted(resource: AlterConfigsResource) -> ResourceChanges:
+    changes = [Change(name=row.name, value=row.value) for row in resource.configs]
+    return ResourceChanges(type=resource.resource_type, name=resource.resource_name, changes=changes)

@@ -1,0 +1,88 @@
+"""ElectLeaders (key 43, v0-2): make the preferred replica the leader, or any replica of an offline partition.
+
+Differs:  docs/DIFFERENCES.md#k43
+Versions: v1 election type; v2 first flexible.
+Sources:  KIP-183, KIP-460.
+"""
+
+from __future__ import annotations
+
+from semel.broker.cluster_state import OFFLINE, ClusterState, PartitionState
+from semel.broker.context import Context
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+    """The error at the top and for every partition."""
+    rows = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=None) for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=rows)
+
+
+@api(ElectLeadersRequest, ElectLeadersResponse, first=0, last=2, refuse=refuse)
+async def answer(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Say of each partition why it keeps its leader; null asks for all, and hears only of those that need one."""
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return refuse(request, ErrorCode.INVALID_REQUEST)
+    state = context.broker.state
+    asked = request.topic_partitions
+    if asked is None:
+        asked = [
+            TopicPartitions(topic=topic.name, partitions=range(len(topic.partitions)))
+            for topic in state.topics.values()
+        ]
+    rows = [_topic(state, topic, request.election_type) for topic in asked]
+    if request.topic_partitions is None:
+        rows = [row for row in map(_without_needless, rows) if row.partition_result]
+    return ElectLeadersResponse(replica_election_results=rows)
+
+
+def _topic(state: ClusterState, topic: TopicPartitions, election_type: int) -> ReplicaElectionResult:
+    rows = [_elect(state, topic.topic, index, election_type) for index in topic.partitions]
+    return ReplicaElectionResult(topic=topic.topic, partition_result=rows)
+
+
+def _without_needless(row: ReplicaElectionResult) -> ReplicaElectionResult:
+    kept = [result for result in row.partition_result if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+    return ReplicaElectionResult(topic=row.topic, partition_result=kept)
+
+
+def _elect(state: ClusterState, topic: str, index: int, election_type: int) -> PartitionResult:
+    known = state.topics.get(topic)
+    if known is None:
+        return _result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
+    if not 0 <= index < len(known.partitions):
+        return _result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}")
+    return _judge(index, known.partitions[index], election_type)
+
+
+def _judge(index: int, place: PartitionState, election_type: int) -> PartitionResult:
+    if election_type == UNCLEAN:
+        if place.leader != OFFLINE:
+            return _result(index, ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
+        return _result(index, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is available.")
+    if place.leader == place.replicas[0]:
+        return _result(index, ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
+    return _result(index, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not available.")
+
+
+def _result(index: int, code: ErrorCode, message: str) -> PartitionResult:
+    return PartitionResult(partition_id=index, error_code=code, error_message=message)

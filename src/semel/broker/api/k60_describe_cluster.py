@@ -1,0 +1,48 @@
+"""DescribeCluster (key 60, v0-2): the cluster's id, controller and brokers.
+
+Keeps:    B9 an answer comes from one cluster state, never from two.
+Differs:  docs/DIFFERENCES.md#k60
+Versions: v0 first flexible; v1 endpoint type; v2 fenced brokers.
+Sources:  KIP-700, KIP-919, KIP-1073.
+"""
+
+from __future__ import annotations
+
+from semel.broker.api.k03_metadata import ALL_CLUSTER_OPERATIONS
+from semel.broker.context import Context
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def refuse(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
+    """The error and no brokers."""
+    return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+
+
+@api(DescribeClusterRequest, DescribeClusterResponse, first=0, last=2, refuse=refuse)
+async def answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the brokers that can be reached; controllers have no ports of their own here."""
+    if request.endpoint_type == CONTROLLERS:
+        return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    if request.endpoint_type != BROKERS:
+        return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+    response = DescribeClusterResponse(
+        endpoint_type=BROKERS,
+        cluster_id=context.broker.state.cluster_id,
+        controller_id=context.broker.cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in context.broker.cluster.nodes
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ALL_CLUSTER_OPERATIONS
+    return response

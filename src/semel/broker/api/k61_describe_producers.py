@@ -1,0 +1,78 @@
+"""DescribeProducers (key 61, v0): who writes to partitions, and whose transaction is open there.
+
+Differs:  docs/DIFFERENCES.md#k61
+Versions: v0 first flexible.
+Sources:  KIP-664.
+"""
+
+from __future__ import annotations
+
+from semel.broker.api.k00_produce import missing_partition
+from semel.broker.context import Context
+from semel.broker.controller import Refused, check_topic_name
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def refuse(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
+    """The same error for every partition."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[PartitionResponse(partition_index=row, error_code=code) for row in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@api(DescribeProducersRequest, DescribeProducersResponse, first=0, last=0, refuse=refuse)
+async def answer(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Describe the producers of each partition that this broker leads."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_describe(context, topic.name, row) for row in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
+    partition = context.broker.partitions.get((topic, index))
+    if partition is None:
+        return _missing(context, topic, index)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp_ms,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.transaction_first_offset,
+            )
+            for entry in partition.log.producers.entries.values()
+        ],
+    )
+
+
+def _missing(context: Context, topic: str, index: int) -> PartitionResponse:
+    try:
+        check_topic_name(topic)
+    except Refused as refused:
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode(refused.code), error_message=refused.summary
+        )
+    code = missing_partition(context, topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return PartitionResponse(partition_index=index, error_code=code)

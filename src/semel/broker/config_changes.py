@@ -1,0 +1,154 @@
+"""Changing settings, for AlterConfigs and IncrementalAlterConfigs: requests become planned metadata records.
+
+Pure: nothing changes until the caller commits the record. The checks and their order are Apache Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from semel.broker.cluster_state import BrokerConfigSet, TopicSet
+from semel.broker.config import BROKER_KEYS, TOPIC_KEYS, ConfigType, Key
+from semel.broker.controller import Controller, Refused
+from semel.protocol.error_codes import ErrorCode
+
+CLUSTER_DEFAULT = ""
+
+
+class ResourceType(IntEnum):
+    """What has settings, as requests number it."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    """What to do with one key, as requests number it."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One key of one resource."""
+
+    name: str
+    operation: int = Operation.SET
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceChanges:
+    """What a request wants of one resource."""
+
+    type: int
+    name: str
+    changes: Sequence[Change]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Which resource it is."""
+        return self.type, self.name
+
+
+Planned = TopicSet | BrokerConfigSet
+
+
+def plan_all(
+    controller: Controller, broker_id: int, wanted: Sequence[ResourceChanges], *, replace_all: bool
+) -> list[Planned | Refused]:
+    """Plan each resource on its own merits; `replace_all` also removes every key that is not named."""
+    keys = [resource.key for resource in wanted]
+    planned: list[Planned | Refused] = []
+    for resource in wanted:
+        try:
+            _check_once(keys, resource.key)
+            planned.append(_plan(controller, broker_id, resource, replace_all=replace_all))
+        except Refused as refused:
+            planned.append(refused)
+    return planned
+
+
+def _check_once(keys: Sequence[tuple[int, str]], key: tuple[int, str]) -> None:
+    if keys.count(key) > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def check_changes(changes: Sequence[Change]) -> None:
+    """Refuse a request that does not make sense whatever its resource is."""
+    if len({change.name for change in changes}) < len(changes):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if nulls:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    unknown = [change.operation for change in changes if change.operation not in list(Operation)]
+    if unknown:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown[0]}")
+
+
+def check_broker_name(name: str, broker_id: int) -> None:
+    """A broker takes changes for itself or for all brokers, not for another one."""
+    if name == CLUSTER_DEFAULT:
+        return
+    if not name.isascii() or not name.isdigit():
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != broker_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}")
+
+
+def changed(current: Mapping[str, str], changes: Sequence[Change], keys: Mapping[str, Key]) -> dict[str, str | None]:
+    """New values of the keys that the changes name; None where a key goes away."""
+    return {change.name: _value(current.get(change.name), change, keys.get(change.name)) for change in changes}
+
+
+def _value(current: str | None, change: Change, key: Key | None) -> str | None:
+    match change.operation:
+        case Operation.SET:
+            return change.value
+        case Operation.DELETE:
+            return None
+        case _:
+            return _list_value(current, change, key)
+
+
+def _list_value(current: str | None, change: Change, key: Key | None) -> str:
+    if key is None or key.type is not ConfigType.LIST:
+        name = Operation(change.operation).name
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Can't {name} to key {change.name} because its type is not LIST.")
+    parts = [part for part in (key.default if current is None else current).split(",") if part]
+    for word in (change.value or "").split(","):
+        if change.operation == Operation.SUBTRACT and word in parts:
+            parts.remove(word)
+        elif change.operation == Operation.APPEND and word not in parts:
+            parts.append(word)
+    return ",".join(parts)
+
+
+def _plan(controller: Controller, broker_id: int, resource: ResourceChanges, *, replace_all: bool) -> Planned:
+    name, changes = resource.name, resource.changes
+    check_changes(changes)
+    match resource.type:
+        case ResourceType.TOPIC:
+            return _plan_topic(controller, name, changes, replace_all=replace_all)
+        case ResourceType.BROKER:
+            check_broker_name(name, broker_id)
+            current = controller.state.broker_configs.get(name, {})
+            removed = dict.fromkeys(current) if replace_all else {}
+            return controller.plan_broker_config(name, {**removed, **changed(current, changes, BROKER_KEYS)})
+        case _:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
+
+
+def _plan_topic(controller: Controller, name: str, changes: Sequence[Change], *, replace_all: bool) -> TopicSet:
+    topic = controller.state.topics.get(name)
+    current = topic.config if topic is not None else {}
+    merged = {**({} if replace_all else current), **changed(current, changes, TOPIC_KEYS)}
+    return controller.plan_topic_config(name, {key: value for key, value in merged.items() if value is not None})
