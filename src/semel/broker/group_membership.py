@@ -185,8 +185,6 @@ class Membership:
             return
         member = group.members[request.member_id]
         group.pending_sync.discard(member.member_id)
-        if not group.pending_sync:
-            self._core.timers.cancel(TimerKey(TimerKind.SYNC, group.group_id))
         if group.state is GroupState.STABLE:
             self._core.answer(token, self._rebalance.sync_response(group, member))
             return

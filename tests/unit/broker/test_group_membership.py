@@ -136,6 +136,13 @@ class TestJoin:
         assert (response.leader, len(response.members)) == (second.member_id, 1)
         assert group.heartbeat(first) is ErrorCode.UNKNOWN_MEMBER_ID
 
+    def test_most_patient_member_sets_the_rebalance_timeout(self, group: Harness) -> None:
+        first = group.stable()[0]
+        group.ask_join(api_version=3, rebalance_timeout_ms=7_000)
+        for _ in range(REBALANCE_MS // 5_000 - 1):
+            group.advance(5_000)
+            assert group.heartbeat(first) is ErrorCode.REBALANCE_IN_PROGRESS
+
     def test_leader_rejoin_starts_a_rebalance(self, group: Harness) -> None:
         first, second = group.stable(2)
         token = group.ask_join(first.member_id)
@@ -228,6 +235,17 @@ class TestSync:
         assert group.synced(token).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         group.release()
         assert state(group) is GroupState.PREPARING_REBALANCE
+
+    def test_record_of_an_older_generation_does_nothing(self, group: Harness) -> None:
+        joined = group.joined(group.ask_join(group.new_id()))
+        group.holds_appends = True
+        group.ask_sync(joined, {joined.member_id: b"a"})
+        again = group.joined(group.ask_join(joined.member_id, protocols=(CHANGED,)))
+        group.release()
+        assert state(group) is GroupState.COMPLETING_REBALANCE
+        token = group.ask_sync(again, {joined.member_id: b"b"})
+        group.release()
+        assert group.synced(token).assignment == b"b"
 
     def test_repeated_leader_sync_writes_once(self, group: Harness) -> None:
         joined = group.joined(group.ask_join(group.new_id()))
@@ -329,6 +347,41 @@ class TestSession:
             group.advance(5_000)
             group.heartbeat(second)
         assert token in group.waiting()
+
+    def test_session_is_watched_again_after_a_long_join(self, group: Harness) -> None:
+        first, second = group.stable(2)
+        token = group.ask_join(first.member_id)
+        for _ in range(5):
+            group.advance(5_000)
+            group.heartbeat(second)
+        group.leave(LeavingMember(member_id=second.member_id))
+        assert group.joined(token).error_code is ErrorCode.NONE
+        group.advance(SESSION_MS)
+        assert state(group) is GroupState.EMPTY
+
+    def test_session_is_watched_again_after_a_long_sync(self, group: Harness) -> None:
+        first, second = group.stable(2)
+        waiting = group.ask_join(second.member_id, protocols=(CHANGED,))
+        leader = group.joined(group.ask_join(first.member_id))
+        follower = group.joined(waiting)
+        token = group.ask_sync(follower)
+        for _ in range(5):
+            group.advance(5_000)
+            group.heartbeat(leader)
+        group.ask_sync(leader)
+        assert group.synced(token).error_code is ErrorCode.NONE
+        for _ in range(2):
+            group.heartbeat(leader)
+            group.advance(SESSION_MS // 2)
+        assert group.heartbeat(follower) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_session_is_watched_after_a_restart(self, group: Harness) -> None:
+        group.stable()
+        group.restart()
+        group.advance(SESSION_MS - 1)
+        assert state(group) is GroupState.STABLE
+        group.advance(1)
+        assert state(group) is GroupState.EMPTY
 
 
 class TestLeave:
@@ -454,11 +507,14 @@ class TestStatic:
         assert group.synced(sync).error_code is ErrorCode.FENCED_INSTANCE_ID
         assert token in group.waiting()
 
-    def test_static_member_survives_a_rebalance_it_missed(self, group: Harness) -> None:
-        group.stable(1, instances=["a"])
-        token = group.ask_join(api_version=3, rebalance_timeout_ms=7_000)
-        group.ask_join(group.joined(group.ask_join(instance="a")).member_id, instance="a")
-        assert group.joined(token).error_code is ErrorCode.NONE
+    def test_static_leader_that_missed_a_rebalance_does_not_lead(self, group: Harness) -> None:
+        leader, second = group.stable(2, instances=["a"])
+        token = group.ask_join(second.member_id, protocols=(CHANGED,))
+        for _ in range(REBALANCE_MS // 5_000):
+            group.heartbeat(leader, instance="a")
+            group.advance(5_000)
+        response = group.joined(token)
+        assert (response.leader, len(response.members)) == (second.member_id, 2)
 
     def test_all_static_and_silent_are_dropped_in_the_end(self, group: Harness) -> None:
         first, second = group.stable(2, instances=["a", "b"])

@@ -135,6 +135,14 @@ class TestCommit:
         with pytest.raises(AssertionError, match="log order"):
             group.core.appended(group.held[0].append_token, ErrorCode.NONE, 7, group.now_ms)
 
+    def test_log_order_goes_on_after_a_restart(self, group: Harness) -> None:
+        group.commit(5)
+        group.restart()
+        group.holds_appends = True
+        group.ask_commit(6)
+        with pytest.raises(AssertionError, match="log order"):
+            group.core.appended(group.held[0].append_token, ErrorCode.NONE, 0, group.now_ms)
+
     def test_fetch_all(self, group: Harness) -> None:
         group.ask_commit(5)
         group.ask_commit(6, topic="u", partition=3)
@@ -342,6 +350,12 @@ class TestRetention:
         group.ask_txn_commit(5, 9)
         group.advance(2 * RETENTION_MS)
         assert group.fetch().offset_next == 1
+        group.end_transaction(9, commit=True)
+        assert group.fetch().offset_next == 5
+
+    def test_open_transaction_keeps_a_group_without_offsets(self, group: Harness) -> None:
+        group.ask_txn_commit(5, 9)
+        group.advance(2 * RETENTION_MS)
         group.end_transaction(9, commit=True)
         assert group.fetch().offset_next == 5
 
