@@ -7,8 +7,9 @@ Why:   Python touches each batch once, for its checksum; kernels do the rest, fi
        copying into buffers of exactly that size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
 _ARENA_BYTES = 1 << 22
+_RUN_BYTES = 1 << 19
+_NONE: Table = np.empty((0, SCAN_COLUMNS), dtype=np.int64)
 _AT, _END, _BASE_OFFSET, _OFFSET_NEXT, _ATTRIBUTES, _COUNT, _CRC = range(SCAN_COLUMNS)
 _CODEC_MASK, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 
@@ -82,10 +85,11 @@ class _Place(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Batches whose (decompressed) records lie in one array."""
+    """Batches whose (decompressed) records lie in one array, and those of them with their checksum still to verify."""
 
     source: Bytes
     spans: Table
+    unverified: Table
 
 
 def decode_columns(
@@ -108,13 +112,13 @@ def decode_columns(
     limit = OFFSET_MAX if offset_end is None else offset_end
     source = _as_bytes(buffer)
     table = _scan(source, limit, place)
-    _check_crc(source, table, place)
     is_control = (table[:, _ATTRIBUTES] & _CONTROL_BIT) != 0
     is_aborted = _aborted_batches(source, table, is_control, aborted, place) if read_committed and aborted else None
     wanted = ~is_control & (table[:, _OFFSET_NEXT] > offset_start)
     if is_aborted is not None:
         wanted &= ~is_aborted
     chosen = table[wanted]
+    _check_crc(source, table[~wanted], place)
     segments = _segments(source, chosen, bytes_max, place)
     window = (offset_start, limit)
     columns = _decode(source, segments, window, include_headers, place)
@@ -168,6 +172,7 @@ def _aborted_batches(
         while pending and pending[-1][1] < table[index, _OFFSET_NEXT]:
             open_ids.add(pending.pop()[0])
         header = read_header(source.data, int(table[index, _AT]), topic=place.topic, partition=place.partition)
+        _check_crc(source, table[index : index + 1], place)
         if not is_control[index]:
             result[index] = header.producer_id in open_ids
         elif decode_control_type(source.data, header, int(table[index, _AT])) == ABORT_CONTROL_TYPE:
@@ -183,13 +188,22 @@ def _segments(source: Bytes, chosen: Table, bytes_max: int, place: _Place) -> li
     if plain_bytes > bytes_max:
         raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
     plain = np.stack((chosen[:, _AT], chosen[:, _AT] + HEADER_BYTES, chosen[:, _END]), axis=1)
-    if not packed.any():
-        return [_Segment(source, plain)]
     segments: list[_Segment] = []
     unpacker = _Unpacker(source, bytes_max - plain_bytes, place)
-    for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(packed)) + 1):
-        segments += unpacker.unpack(chosen[run]) if packed[run[0]] else [_Segment(source, plain[run])]
+    for run in _runs(packed, chosen):
+        if packed[run.start]:
+            _check_crc(source, chosen[run], place)
+            segments += unpacker.unpack(chosen[run])
+        else:
+            segments.append(_Segment(source, plain[run], chosen[run]))
     return segments
+
+
+def _runs(packed: npt.NDArray[np.bool_], chosen: Table) -> Iterator[slice]:
+    """Cut into runs of one kind, each small enough that its bytes stay in the cache between checksum and check."""
+    cuts = (np.diff(packed) != 0) | (np.diff(chosen[:, _END] // _RUN_BYTES) != 0)
+    edges = [0, *(np.flatnonzero(cuts) + 1).tolist(), len(chosen)]
+    return (slice(start, end) for start, end in pairwise(edges) if end > start)
 
 
 class _Unpacker:
@@ -254,7 +268,7 @@ def _room(size_bytes: int) -> Bytes:
 def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[_Segment]:
     if not spans:
         return []
-    return [_Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS))]
+    return [_Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS), _NONE)]
 
 
 def _decode(
@@ -263,6 +277,7 @@ def _decode(
     totals = np.zeros(TOTALS, dtype=np.int64)
     batches = address_of(source)
     for segment in segments:
+        _check_crc(source, segment.unverified, place)
         fault = check_spans(batches, address_of(segment.source), segment.spans, window, address_of(totals))
         if fault:
             header = read_header(source.data, int(totals[Total.FAULT_AT]))
