@@ -5,9 +5,10 @@ Sources: KIP-394 (a member id before joining), KIP-345 (static members), KIP-814
 """
 
 from semel.broker.group_core import GroupCore
+from semel.broker.group_member import Member
 from semel.broker.group_rebalance import Rebalance
 from semel.broker.group_records import fits_string, group_record
-from semel.broker.group_state import Group, Member
+from semel.broker.group_state import Group
 from semel.broker.group_timers import TimerKey, TimerKind
 from semel.broker.group_types import (
     NO_MEMBER_ID,

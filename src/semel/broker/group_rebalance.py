@@ -6,8 +6,9 @@ Sources: KIP-62 (rebalance timeout), KIP-134 (initial delay), KIP-345 (static me
 """
 
 from semel.broker.group_core import AppendFate, GroupCore, is_active, no_answer
+from semel.broker.group_member import Member
 from semel.broker.group_records import group_record
-from semel.broker.group_state import Group, Member
+from semel.broker.group_state import Group
 from semel.broker.group_timers import TimerKey, TimerKind
 from semel.broker.group_types import GroupState, JoinResponse, SyncResponse
 from semel.protocol.error_codes import ErrorCode

@@ -10,16 +10,15 @@ Sources:  Kafka's OffsetCommitKey/Value and GroupMetadataKey/Value schemas; KIP-
 import struct
 from dataclasses import dataclass
 
+from semel.broker.group_field_reader import FieldReader
 from semel.broker.group_types import NO_LEADER_EPOCH, CoordinatorRecord
-from semel.errors import ProtocolError, UnsupportedVersionError
+from semel.errors import ProtocolError
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
-FLEXIBLE_VALUE_VERSION = 4
-VALUE_VERSION_MAX = 4
 STRING_BYTES_MAX = 2**15 - 1
 
 
@@ -132,7 +131,7 @@ def _bytes(data: bytes) -> bytes:
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
     """Read a key; None for a kind that is not kept here (other group types), as Kafka skips those too."""
-    reader = _Reader(key)
+    reader = FieldReader(key)
     version = reader.int16()
     if version in (0, OFFSET_KEY_VERSION):
         return OffsetKey(group_id=reader.text(), topic=reader.text(), partition=reader.int32())
@@ -143,7 +142,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
 
 def decode_offset_value(value: bytes) -> OffsetValue:
     """Read a committed offset of any version."""
-    reader = _Reader(value)
+    reader = FieldReader(value)
     version = reader.value_version("offset")
     offset_next = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
@@ -161,7 +160,7 @@ def decode_offset_value(value: bytes) -> OffsetValue:
 
 def decode_group_value(value: bytes) -> GroupValue:
     """Read a group generation of any version."""
-    reader = _Reader(value)
+    reader = FieldReader(value)
     version = reader.value_version("group")
     return GroupValue(
         protocol_type=reader.text(),
@@ -173,7 +172,7 @@ def decode_group_value(value: bytes) -> GroupValue:
     )
 
 
-def _decode_member(reader: "_Reader", version: int) -> StoredMember:
+def _decode_member(reader: FieldReader, version: int) -> StoredMember:
     member_id = reader.text()
     group_instance_id = reader.nullable_text() if version >= 3 else None
     client_id, client_host = reader.text(), reader.text()
@@ -195,86 +194,9 @@ def _decode_member(reader: "_Reader", version: int) -> StoredMember:
 
 def decode_subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """Topics in a consumer's subscription; every version starts as v0 does. None when it is not a subscription."""
-    reader = _Reader(metadata)
+    reader = FieldReader(metadata)
     try:
         reader.int16()
         return frozenset(reader.text() for _ in range(reader.array_length()))
     except ProtocolError:
         return None
-
-
-class _Reader:
-    """Reads fields one after the other; anything that does not fit is a ProtocolError."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-        self._flexible = False
-
-    def value_version(self, kind: str) -> int:
-        version = self.int16()
-        if not 0 <= version <= VALUE_VERSION_MAX:
-            raise UnsupportedVersionError(f"version {version} of a group coordinator's {kind} value is not known here")
-        self._flexible = version >= FLEXIBLE_VALUE_VERSION
-        return version
-
-    def int16(self) -> int:
-        return int.from_bytes(self._take(2), signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self._take(4), signed=True)
-
-    def int64(self) -> int:
-        return int.from_bytes(self._take(8), signed=True)
-
-    def text(self) -> str:
-        text = self.nullable_text()
-        if text is None:
-            raise ProtocolError("a group record has null where a string must be")
-        return text
-
-    def nullable_text(self) -> str | None:
-        length = self._compact_length() if self._flexible else self.int16()
-        if length < 0:
-            return None
-        try:
-            return self._take(length).decode()
-        except UnicodeDecodeError as error:
-            raise ProtocolError("a string in a group record is not UTF-8") from error
-
-    def blob(self) -> bytes:
-        length = self.array_length()
-        return self._take(length)
-
-    def array_length(self) -> int:
-        length = self._compact_length() if self._flexible else self.int32()
-        if not 0 <= length <= len(self._data) - self._position:
-            raise ProtocolError(f"a group record gives a length of {length}, more than it has bytes")
-        return length
-
-    def skip_tags(self) -> None:
-        if not self._flexible:
-            return
-        for _ in range(self._unsigned_varint()):
-            self._unsigned_varint()
-            self._take(self._unsigned_varint())
-
-    def _compact_length(self) -> int:
-        return self._unsigned_varint() - 1
-
-    def _unsigned_varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self._take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise ProtocolError("a varint in a group record is longer than 5 bytes")
-
-    def _take(self, count: int) -> bytes:
-        end = self._position + count
-        if end > len(self._data):
-            raise ProtocolError("a group record ends in the middle of a field")
-        taken = self._data[self._position : end]
-        self._position = end
-        return taken
