@@ -1,6 +1,6 @@
 """Members that join, sync, commit, leave and crash while the coordinator restarts: the promises hold throughout.
 
-Keeps: G1 a token is answered once (the harness asserts it) and, after ticks, always; G3 one leader and one protocol per
+Keeps: G1 a token is answered once (the harness asserts it); G5 after ticks nobody waits; G3 one leader and protocol per
        generation; G4 assignments only to members of the generation; G6 refused commits are never visible; G7 accepted
        commits are visible after a replay; G8 a deleted group has no offsets.
 """
