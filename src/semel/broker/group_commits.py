@@ -100,23 +100,25 @@ class Commits:
         results: tuple[PartitionResult, ...],
         accepted: dict[OffsetKey, OffsetValue],
     ) -> None:
-        is_transactional = isinstance(request, TxnCommitRequest)
+        offsets = self._core.offsets
         producer_id = request.producer_id if isinstance(request, TxnCommitRequest) else NO_PRODUCER_ID
         producer_epoch = request.producer_epoch if isinstance(request, TxnCommitRequest) else NO_PRODUCER_EPOCH
+        txn = offsets.start_transactional(producer_id) if isinstance(request, TxnCommitRequest) else None
 
         def apply(fate: AppendFate) -> None:
-            self._core.offsets.finish(accepted)
-            for index, (key, value) in enumerate(accepted.items() if fate.is_durable else ()):
-                if is_transactional:
-                    self._core.offsets.put_pending(producer_id, key, value, fate.base_offset + index)
-                else:
-                    self._core.offsets.put(key, value, fate.base_offset + index)
+            offsets.finish(accepted)
+            if txn is not None:
+                offsets.drop_transactional(txn)
+            if fate.is_durable and txn is not None:
+                offsets.finish_transactional(txn, accepted, fate.base_offset)
+            elif fate.is_durable:
+                offsets.put_all(accepted, fate.base_offset)
 
         def answer(error_code: ErrorCode) -> None:
             failed = _refused(request.offsets, error_code)
             self._core.answer(token, CommitResponse(results=results) if error_code is ErrorCode.NONE else failed)
 
-        self._core.offsets.start(accepted)
+        offsets.start(accepted)
         self._core.append(
             request.group_id,
             tuple(offset_record(key, value) for key, value in accepted.items()),

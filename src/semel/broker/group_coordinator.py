@@ -88,9 +88,13 @@ class GroupCoordinator:
         self._commits.commit_in_transaction(token, request)
         return self._core.drain()
 
-    def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The transaction's marker is durable in this partition: show its offsets or drop them."""
-        self._core.offsets.complete(producer_id, commit=commit)
+    def complete_transaction(self, producer_id: int, *, commit: bool, marker_offset: int | None = None) -> None:
+        """The transaction's marker is durable in this partition: show its offsets or drop them.
+
+        A commit whose append was not reported yet is judged by the offsets of both when it is; without
+        `marker_offset` it is taken to stand before the marker.
+        """
+        self._core.offsets.complete(producer_id, commit=commit, marker_offset=marker_offset)
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> tuple[FetchedOffset, ...]:
         """OffsetFetch."""

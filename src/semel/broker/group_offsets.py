@@ -8,7 +8,7 @@ Why:   commits on their way to the log are counted too: deleting a group must al
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from semel.broker.group_records import OffsetKey, OffsetValue
 from semel.broker.group_types import FetchedOffset, FetchOffsetsRequest
@@ -25,6 +25,19 @@ class CommittedOffset:
     record_offset: int
 
 
+@dataclass(slots=True)
+class TxnAppend:
+    """Offsets of a transaction on their way to the log, and the markers that were heard of before their fate."""
+
+    producer_id: int
+    markers: list[tuple[int | None, bool]] = field(default_factory=list)  # offset of the marker, commit
+
+    def ending(self, base_offset: int) -> bool | None:
+        """Say how the transaction of a batch at this offset ended; None when it goes on."""
+        after = (commit for offset, commit in self.markers if offset is None or offset > base_offset)
+        return next(after, None)
+
+
 class OffsetStore:
     """Three sets: visible, pending in transactions, and on their way to the log."""
 
@@ -33,12 +46,14 @@ class OffsetStore:
         self._visible: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}  # by producer id
         self._in_flight: Counter[OffsetKey] = Counter()
+        self._txn_appends: list[TxnAppend] = []
 
     def clear(self) -> None:
         """Forget everything."""
         self._visible.clear()
         self._pending.clear()
         self._in_flight.clear()
+        self._txn_appends.clear()
 
     def start(self, keys: Iterable[OffsetKey]) -> None:
         """Note commits that are on their way to the log."""
@@ -57,19 +72,48 @@ class OffsetStore:
         committed = CommittedOffset(value=value, record_offset=record_offset)
         self._visible.setdefault(key.group_id, {})[key.topic, key.partition] = committed
 
+    def put_all(self, values: dict[OffsetKey, OffsetValue], base_offset: int) -> None:
+        """Make the offsets of one batch visible."""
+        for index, (key, value) in enumerate(values.items()):
+            self.put(key, value, base_offset + index)
+
     def put_pending(self, producer_id: int, key: OffsetKey, value: OffsetValue, record_offset: int) -> None:
         """Keep an offset until its transaction ends."""
         committed = CommittedOffset(value=value, record_offset=record_offset)
         self._pending.setdefault(producer_id, {})[key] = committed
 
-    def complete(self, producer_id: int, *, commit: bool) -> set[str]:
-        """End a transaction and name the groups it touched."""
+    def start_transactional(self, producer_id: int) -> TxnAppend:
+        """Note a transactional commit on its way, so that a marker which overtakes its report is not missed."""
+        append = TxnAppend(producer_id)
+        self._txn_appends.append(append)
+        return append
+
+    def finish_transactional(self, append: TxnAppend, values: dict[OffsetKey, OffsetValue], base_offset: int) -> None:
+        """Apply a transactional commit that is durable, by the way its transaction ended if it has."""
+        ending = append.ending(base_offset)
+        for index, (key, value) in enumerate(values.items()):
+            if ending is None:
+                self.put_pending(append.producer_id, key, value, base_offset + index)
+            elif ending:
+                self._put_if_newer(key, CommittedOffset(value=value, record_offset=base_offset + index))
+
+    def drop_transactional(self, append: TxnAppend) -> None:
+        """Forget a transactional commit whose fate is known."""
+        self._txn_appends = [other for other in self._txn_appends if other is not append]
+
+    def complete(self, producer_id: int, *, commit: bool, marker_offset: int | None = None) -> None:
+        """End a transaction."""
+        for append in self._txn_appends:
+            if append.producer_id == producer_id:
+                append.markers.append((marker_offset, commit))
         pending = self._pending.pop(producer_id, {})
         for key, committed in pending.items() if commit else ():
-            visible = self.get(key)
-            if visible is None or committed.record_offset > visible.record_offset:
-                self.put(key, committed.value, committed.record_offset)
-        return {key.group_id for key in pending}
+            self._put_if_newer(key, committed)
+
+    def _put_if_newer(self, key: OffsetKey, committed: CommittedOffset) -> None:
+        visible = self.get(key)
+        if visible is None or committed.record_offset > visible.record_offset:
+            self.put(key, committed.value, committed.record_offset)
 
     def remove(self, key: OffsetKey) -> None:
         """Apply a tombstone: the visible offset and pending ones before it are gone."""

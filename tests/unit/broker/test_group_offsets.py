@@ -209,6 +209,32 @@ class TestTransaction:
         group.end_transaction(9, commit=True)
         assert group.fetch().offset_next == 5
 
+    @pytest.mark.parametrize("commit", [True, False])
+    @pytest.mark.parametrize("knows_offset", [True, False])
+    def test_marker_may_overtake_the_report_of_the_append(
+        self, group: Harness, commit: bool, knows_offset: bool
+    ) -> None:
+        group.commit(1)
+        group.holds_appends = True
+        token = group.ask_txn_commit(5, 9)
+        group.core.complete_transaction(9, commit=commit, marker_offset=8 if knows_offset else None)
+        assert group.fetch().offset_next == 1
+        group.release()
+        assert group.committed(token) is ErrorCode.NONE
+        assert group.fetch(require_stable=True).offset_next == (5 if commit else 1)
+
+    def test_append_after_the_marker_belongs_to_the_next_transaction(self, group: Harness) -> None:
+        group.commit(1)
+        group.holds_appends = True
+        group.ask_txn_commit(5, 9)
+        group.core.complete_transaction(9, commit=True, marker_offset=0)
+        group.core.complete_transaction(10, commit=True, marker_offset=8)
+        group.release()
+        assert group.fetch().offset_next == 1
+        assert group.fetch(require_stable=True).error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        group.end_transaction(9, commit=False)
+        assert group.fetch(require_stable=True).offset_next == 1
+
     def test_clients_before_kip_447_name_no_member(self, group: Harness) -> None:
         group.stable()
         assert group.committed(group.ask_txn_commit(5, 9)) is ErrorCode.NONE
