@@ -15,10 +15,12 @@ from semel.broker.controller import Controller
 from semel.broker.fetch_session import FetchSessions
 from semel.broker.groups import Groups
 from semel.broker.intercept import Intercepts
+from semel.broker.links import Links
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.partition import Partition
 from semel.broker.sasl import Authenticator
 from semel.broker.server import Server
+from semel.broker.transactions import Transactions
 from semel.world.clock import Timer
 from semel.world.network import Listener
 from semel.world.world import World
@@ -46,6 +48,14 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> Sequence[Node]:
         """The brokers that can be reached now."""
+
+    @property
+    def links(self) -> Links:
+        """The connections between the brokers."""
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of the feature `transaction.version`."""
 
 
 class Broker:
@@ -77,6 +87,7 @@ class Broker:
             world.rng.fork("fetch sessions"), settings.number("max.incremental.fetch.session.cache.slots")
         )
         self.groups = Groups(self)
+        self.transactions = Transactions(self)
         self.server = Server(self)
         self._flush_policy = flush_policy
         self._producer_ids: range = range(0)
@@ -127,6 +138,7 @@ class Broker:
         if self._listener is not None:
             await self._listener.close()
         self.groups.close()
+        self.transactions.close()
         for partition in self.partitions.values():
             partition.close()
         self.partitions.clear()
@@ -172,6 +184,7 @@ class Broker:
                 self._remove_topic(old)
             self._apply_topic(topic)
         self.groups.partitions_changed()
+        self.transactions.partitions_changed()
 
     def _apply_topic(self, topic: Topic) -> None:
         config = self.log_config(topic.config)
@@ -213,6 +226,7 @@ class Broker:
         """The log settings of a topic with these settings of its own."""
         base = LogConfig(
             flush_policy=self._flush_policy,
+            verify_transactions=self.settings.enabled("transaction.partition.verification.enable"),
             producer_id_expiration_ms=self.settings.number("producer.id.expiration.ms"),
         )
         return LogConfig.from_topic_config(effective_topic_config(own, self.broker_config()), base)

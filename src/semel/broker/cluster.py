@@ -19,6 +19,7 @@ from semel.broker.cluster_state import ClusterId, ClusterState, Node
 from semel.broker.config import BrokerSettings
 from semel.broker.controller import Controller, Refused
 from semel.broker.intercept import Action, Hook, Intercepts, Seen
+from semel.broker.links import Links
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.registry import apis
@@ -31,6 +32,7 @@ log = logging.getLogger("semel.broker")
 
 METADATA_FOLDER = "controller/__cluster_metadata-0"
 BROKERS_MAX = 100
+TRANSACTION_VERSIONS = (0, 1, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class ClusterSettings:
     port: int = 0
     topics: Sequence[TopicSpec] = ()
     flush: FlushPolicy = FlushPolicy.OS
+    transaction_version: int = 2
     config: Mapping[str, str] = field(default_factory=dict)
     ssl_context: ssl.SSLContext | None = None
     credentials: Credentials | None = None
@@ -74,6 +77,11 @@ class ClusterSettings:
         """Refuse what cannot work."""
         if not 1 <= self.brokers <= BROKERS_MAX:
             raise ConfigError(f"brokers={self.brokers}: a cluster has 1 to {BROKERS_MAX} brokers")
+        if self.transaction_version not in TRANSACTION_VERSIONS:
+            raise ConfigError(
+                f"transaction_version={self.transaction_version} is unknown",
+                you_want="2 (every transaction ends with a new producer epoch), or 1 or 0 for older brokers' behaviour",
+            )
 
 
 class ClusterCore:
@@ -83,6 +91,7 @@ class ClusterCore:
         """`world_of` gives each broker its clock, randomness, disk and network; 0 is the controller."""
         self.settings = settings
         self.intercepts = Intercepts()
+        self.links = Links(lambda: self.brokers)
         self.brokers: dict[int, Broker] = {}
         self._worlds = world_of
         self._controller: Controller | None = None
@@ -104,6 +113,11 @@ class ClusterCore:
     def nodes(self) -> Sequence[Node]:
         """The brokers that can be reached now."""
         return [broker.node for broker in self.brokers.values()]
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of the feature `transaction.version`."""
+        return self.settings.transaction_version
 
     @property
     def bootstrap(self) -> str:

@@ -30,9 +30,11 @@ from semel.broker.group_types import (
 )
 from semel.broker.log_types import AppendRefused, Origin
 from semel.broker.partition import Partition
+from semel.broker.producer_state import Verification
 from semel.broker.tasks import Tasks
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import (
+    NO_SEQUENCE,
     DraftRecord,
     Marker,
     decode_marker,
@@ -96,6 +98,7 @@ class CoordinatorPartition:
         self._tasks = tasks
         self._token_next = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
+        self._verifications: dict[int, Verification] = {}
         self._appended: deque[_Append] = deque()
         self._append_wait_ms_max = broker.settings.number("offsets.commit.timeout.ms")
         self._timer: Timer | None = None
@@ -125,6 +128,21 @@ class CoordinatorPartition:
         finally:
             self._waiting.pop(token, None)
 
+    @property
+    def index(self) -> int:
+        """The partition of the group topic."""
+        return self._partition.index
+
+    def begin_verification(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether offsets of this producer must be verified with its coordinator before they are written."""
+        log = self._partition.log
+        if not log.config.verify_transactions:
+            return False
+        token = log.producers.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, self._clock.wall_ms())
+        if token is not None:
+            self._verifications[producer_id] = token
+        return token is not None
+
     def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out effects, and those that follow from them."""
         todo = deque(effects)
@@ -149,7 +167,11 @@ class CoordinatorPartition:
             transactional=effect.producer_id != NO_PRODUCER_ID,
         )
         try:
-            result = self._partition.append(memoryview(bytearray(batch)), origin=Origin.COORDINATOR)
+            result = self._partition.append(
+                memoryview(bytearray(batch)),
+                origin=Origin.COORDINATOR,
+                verification=self._verifications.pop(effect.producer_id, None),
+            )
         except AppendRefused as refused:
             return self.core.appended(effect.append_token, ErrorCode(refused.code), -1, now_ms)
         except OSError:
@@ -235,6 +257,12 @@ class Groups:
     def all(self) -> Iterator[CoordinatorPartition]:
         """Every coordinator here."""
         yield from self._coordinators.values()
+
+    def complete_transaction(self, index: int, producer_id: int, *, commit: bool) -> None:
+        """A transaction's marker is durable in a partition of the group topic."""
+        coordinator = self._coordinators.get(index)
+        if coordinator is not None:
+            coordinator.core.complete_transaction(producer_id, commit=commit)
 
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic that is gone are forgotten."""

@@ -10,6 +10,7 @@ either a connection that breaks (`then=After.CUT`) or one that stays silent unti
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +18,7 @@ from enum import StrEnum
 from semel.errors import ConfigError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Message
+from semel.world.clock import Clock
 
 
 class After(StrEnum):
@@ -98,6 +100,18 @@ class Hook:
         if self.spent or (self.api_key is not None and self.api_key != seen.api_key):
             return False
         return self.where(seen)
+
+
+async def hold(hook: Hook, clock: Clock, ms: float) -> None:
+    """Wait until the time is up or the hook is removed."""
+    over = asyncio.Event()
+    timer = clock.call_later_ms(ms, over.set)
+    hook.on_remove.append(over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()
+        hook.on_remove.remove(over.set)
 
 
 class Intercepts:

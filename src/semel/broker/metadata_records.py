@@ -97,7 +97,7 @@ _DECODERS = MappingProxyType(
         b"topic": _topic,
         b"topic-removed": lambda fields: TopicRemoved(name=str(fields["name"])),
         b"broker-config": _broker_config,
-        b"producer-ids": lambda fields: ProducerIdsTaken(id_next=int(fields["id_next"])),
+        b"producer-ids": lambda fields: ProducerIdsTaken(id_next=int(str(fields["id_next"]))),
         b"credential": _credential,
     }
 )

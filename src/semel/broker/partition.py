@@ -14,6 +14,7 @@ from semel.broker.cluster_state import PartitionState
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.log_types import AppendRefused, AppendResult, Origin
+from semel.broker.producer_state import Verification
 from semel.protocol.error_codes import ErrorCode
 from semel.world.world import World
 
@@ -96,10 +97,23 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
-    def append(self, record_set: memoryview, *, origin: Origin = Origin.CLIENT) -> AppendResult:
+    def append(
+        self,
+        record_set: memoryview,
+        *,
+        origin: Origin = Origin.CLIENT,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> AppendResult:
         """Append a record set and show it to whoever waits; AppendRefused leaves everything as it was."""
-        now_ms = self._world.clock.wall_ms()
-        result = self.log.append_as_leader(record_set, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        result = self.log.append_as_leader(
+            record_set,
+            leader_epoch=self.leader_epoch,
+            now_ms=self._world.clock.wall_ms(),
+            origin=origin,
+            verification=verification,
+            transaction_version=transaction_version,
+        )
         self.log.advance_high_watermark(self.log.log_end_offset)
         for waiter in tuple(self.waiters):
             waiter.wake()

@@ -81,7 +81,15 @@ def api(
 def apis() -> dict[int, AnyApi]:
     """Return every API by key, loading the files on the first call."""
     if not _apis:
-        package = importlib.import_module("semel.broker.api")
+        _load()
+    return _apis
+
+
+def _load() -> None:
+    package = importlib.import_module("semel.broker.api")
+    try:
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"semel.broker.api.{module.name}")
-    return _apis
+    except BaseException:
+        _apis.clear()
+        raise

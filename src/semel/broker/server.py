@@ -9,13 +9,22 @@ Keeps: B2 bytes that are no Kafka request end that connection and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from semel.broker.context import Context, Session
 from semel.broker.envelope import API_VERSIONS_KEY, CHUNK_BYTES, Head, encode_response, joined
-from semel.broker.intercept import After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Hook, Seen
+from semel.broker.intercept import (
+    After,
+    AnswerError,
+    CutMidFrame,
+    Delay,
+    DropRequest,
+    DropResponse,
+    Hook,
+    Seen,
+    hold,
+)
 from semel.broker.registry import AnyApi, apis
 from semel.broker.sasl import AuthenticationFailed
 from semel.errors import ConnectionFailure, ProtocolError
@@ -184,29 +193,18 @@ class Server:
             case DropRequest(then=then):
                 _lose(connection, then)
             case Delay(ms=ms, response=False):
-                await self._hold(hook, ms)
+                await hold(hook, self._broker.world.clock, ms)
 
     async def _after(self, connection: Connection, hook: Hook, parts: list[Part]) -> None:
         match hook.action:
             case DropResponse(then=then):
                 _lose(connection, then)
             case Delay(ms=ms, response=True):
-                await self._hold(hook, ms)
+                await hold(hook, self._broker.world.clock, ms)
             case CutMidFrame(after_bytes=after_bytes):
                 connection.write(joined(parts)[:after_bytes])
                 connection.close()
                 raise ConnectionFailure("cut by a fault hook")
-
-    async def _hold(self, hook: Hook, ms: float) -> None:
-        """Wait until the time is up or the hook is removed."""
-        over = asyncio.Event()
-        timer = self._broker.world.clock.call_later_ms(ms, over.set)
-        hook.on_remove.append(over.set)
-        try:
-            await over.wait()
-        finally:
-            timer.cancel()
-            hook.on_remove.remove(over.set)
 
     async def _send(self, connection: Connection, session: Session, parts: list[Part]) -> None:
         # From here the peer is awaited, not the broker: if it takes nothing for too long it counts as idle.

@@ -107,6 +107,7 @@ class Cluster:
         port: int = 0,
         flush: FlushPolicy | str = FlushPolicy.OS,
         config: Mapping[str, str] | None = None,
+        transaction_version: int = 2,
         security: Security | None = None,
     ) -> None:
         """Nothing is started yet; wrong settings are refused here."""
@@ -124,6 +125,7 @@ class Cluster:
             topics=_specs(topics),
             flush=flush_policy,
             config=dict(config or {}),
+            transaction_version=transaction_version,
             credentials=security.credentials if security is not None else None,
         )
         self._security = security or Security()

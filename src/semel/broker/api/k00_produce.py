@@ -1,37 +1,42 @@
 """Produce (key 0, v3-13): append record batches to partitions this broker leads.
 
-Keeps:    B6 nothing is acknowledged before it is as durable as the flush policy promises; B7 sequence rules.
+Keeps:    B6 nothing is acknowledged before it is as durable as the flush policy promises; B7 sequence rules;
+          T5 a transaction's first write to a partition is known to its coordinator.
 Differs:  docs/DIFFERENCES.md#k00
-Versions: v3 transactional id; v8 record errors; v9 first flexible; v10 leader hints; v13 topic ids. v0 to v2 are
-          advertised and not served, as Apache Kafka does, because librdkafka reads the lower bound as a feature test.
-Sources:  KIP-98, KIP-467, KIP-516, KIP-951.
+Versions: v3 transactional id; v8 record errors; v9 first flexible; v10 leader hints; v11 abortable errors;
+          v12 partitions join the transaction implicitly; v13 topic ids. v0 to v2 are advertised and not served, as
+          Apache Kafka does, because librdkafka reads the lower bound as a feature test.
+Sources:  KIP-98, KIP-467, KIP-516, KIP-890, KIP-951.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from semel.broker.cluster_state import INTERNAL_TOPICS
 from semel.broker.context import Context
 from semel.broker.log_types import AppendRefused
 from semel.broker.partition import Partition
+from semel.broker.producer_state import Verification
 from semel.broker.registry import api
+from semel.broker.transaction_types import Producer
+from semel.broker.verification import Support, error_for_producer, verify
 from semel.errors import ProtocolError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
+from semel.protocol.record_batch import BatchHeader, read_header
 
 ACKS_NONE = 0
 ACKS_ALL = -1
-Durable = list[tuple[Partition, int, PartitionProduceResponse]]
 
 
 def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
@@ -54,78 +59,155 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Partiti
     )
 
 
+@dataclass(slots=True)
+class Write:
+    """One partition's batch on its way into the log."""
+
+    row: PartitionProduceResponse
+    partition: Partition | None
+    records: memoryview | None
+    header: BatchHeader | None = None
+    verification: Verification | None = None
+    offset_next: int = -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing speaks against it so far."""
+        return not self.row.error_code
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        """Answer with an error."""
+        self.row.error_code, self.row.error_message = code, message
+        self.row.base_offset = -1
+
+
 @api(ProduceRequest, ProduceResponse, first=3, last=13, refuse=refuse, advertised_first=0)
 async def answer(context: Context, request: ProduceRequest) -> ProduceResponse | None:
     """Append each partition's batch, then wait until all of them are durable."""
     if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    durable: Durable = []
-    response = ProduceResponse(
-        responses=[_append_topic(context, topic, request.acks, durable) for topic in request.topic_data]
-    )
-    for partition, offset_next, row in durable:
-        await _acknowledge(partition, offset_next, row)
+    topics = [(topic, list(_writes(context, topic))) for topic in request.topic_data]
+    writes = [write for _, rows in topics for write in rows]
+    transactional = [write for write in writes if write.header is not None and write.header.is_transactional]
+    if transactional:
+        if request.transactional_id is None:
+            return refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        await _verify(context, request.transactional_id, transactional)
+    for write in writes:
+        if write.is_open:
+            _append(context, write, request.acks)
+    for write in writes:
+        if write.is_open:
+            await _acknowledge(write)
     if request.acks == ACKS_NONE:
-        _check_silently(response)
+        _check_silently(writes)
         return None
-    if context.version >= 10:
-        _add_leader_hints(context, response)
-    return response
+    return _response(context, topics)
 
 
-def _append_topic(context: Context, topic: TopicProduceData, acks: int, durable: Durable) -> TopicProduceResponse:
+def _writes(context: Context, topic: TopicProduceData) -> Iterator[Write]:
     name = topic.name
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if context.version >= 13:
         known = context.broker.state.topic_by_id(topic.topic_id)
         name = known.name if known else ""
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if known is None else unknown
-    rows = []
     for data in topic.partition_data:
         partition = context.broker.partitions.get((name, data.index))
+        records = data.records if isinstance(data.records, memoryview) else None
+        write = Write(_refused(data.index, ErrorCode.NONE), partition, records)
         if partition is None:
-            rows.append(_refused(data.index, missing_partition(context, name, data.index, unknown)))
+            write.fail(missing_partition(context, name, data.index, unknown))
+        elif name in INTERNAL_TOPICS:
+            write.fail(ErrorCode.INVALID_TOPIC_EXCEPTION, "the broker alone writes this topic")
         else:
-            rows.append(_append(context, partition, data, acks, durable))
-    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
+            _look_at_header(write)
+        yield write
 
 
-def _append(
-    context: Context, partition: Partition, data: PartitionProduceData, acks: int, durable: Durable
-) -> PartitionProduceResponse:
-    if partition.topic in INTERNAL_TOPICS:
-        return _refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION, "the broker alone writes this topic")
-    if not isinstance(data.records, memoryview):
-        return _refused(data.index, ErrorCode.INVALID_RECORD, "there are no records")
+def _look_at_header(write: Write) -> None:
+    if write.records is None:
+        write.fail(ErrorCode.INVALID_RECORD, "there are no records")
+        return
+    try:
+        write.header = read_header(write.records)
+    except ProtocolError as error:
+        write.fail(ErrorCode.CORRUPT_MESSAGE, error.summary)
+
+
+def support_of(version: int) -> Support:
+    """What a producer that speaks this version understands of transactions."""
+    if version >= 12:
+        return Support.IMPLICIT_ADD
+    return Support.ABORTABLE_ERRORS if version == 11 else Support.DEFAULT_ERRORS
+
+
+async def _verify(context: Context, transactional_id: str, writes: Sequence[Write]) -> None:
+    """Check first writes with the coordinator; all of a request's batches are of one producer."""
+    support = support_of(context.version)
+    unverified = [write for write in writes if write.is_open and _needs_verification(context, write, support)]
+    if not unverified:
+        return
+    header = unverified[0].header
+    assert header is not None
+    codes = await verify(
+        context.broker,
+        transactional_id,
+        Producer(header.producer_id, header.producer_epoch),
+        [(write.partition.topic, write.partition.index) for write in unverified if write.partition is not None],
+        support,
+    )
+    for write in unverified:
+        assert write.partition is not None
+        code = codes[write.partition.topic, write.partition.index]
+        if code:
+            write.fail(*error_for_producer(code, support))
+
+
+def _needs_verification(context: Context, write: Write, support: Support) -> bool:
+    if write.partition is None or write.header is None or not write.partition.log.config.verify_transactions:
+        return False
+    header = write.header
+    write.verification = write.partition.log.producers.begin_verification(
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        context.broker.world.clock.wall_ms(),
+        requires_sequence_zero=support is Support.IMPLICIT_ADD,
+    )
+    return write.verification is not None
+
+
+def _append(context: Context, write: Write, acks: int) -> None:
+    assert write.partition is not None
+    assert write.records is not None
     try:
         if acks == ACKS_ALL:
-            partition.check_insync(context.broker.insync_min(partition.topic))
-        result = partition.append(data.records)
+            write.partition.check_insync(context.broker.insync_min(write.partition.topic))
+        result = write.partition.append(write.records, verification=write.verification)
     except AppendRefused as refused:
-        return _refused(data.index, ErrorCode(refused.code), refused.summary)
-    row = PartitionProduceResponse(
-        index=data.index,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
-    )
-    durable.append((partition, result.last_offset + 1, row))
-    return row
+        write.fail(ErrorCode(refused.code), refused.summary)
+        return
+    row = write.row
+    row.base_offset, row.log_append_time_ms = result.base_offset, result.log_append_time_ms
+    row.log_start_offset = result.log_start_offset
+    write.offset_next = result.last_offset + 1
 
 
-async def _acknowledge(partition: Partition, offset_next: int, row: PartitionProduceResponse) -> None:
+async def _acknowledge(write: Write) -> None:
+    assert write.partition is not None
     try:
-        await partition.acknowledge(offset_next)
+        await write.partition.acknowledge(write.offset_next)
     except OSError as error:
-        row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, error.strerror
-        row.base_offset = -1
+        write.fail(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
 
 
-def _check_silently(response: ProduceResponse) -> None:
+def _check_silently(writes: Sequence[Write]) -> None:
     """With acks=0 there is no answer; an error can only be shown by closing the connection."""
-    codes = [row.error_code for topic in response.responses for row in topic.partition_responses if row.error_code]
-    if codes:
-        raise ProtocolError(f"acks=0 produce refused with {ErrorCode(codes[0]).name}; closing tells the client")
+    for write in writes:
+        if not write.is_open:
+            code = ErrorCode(write.row.error_code).name
+            raise ProtocolError(f"acks=0 produce refused with {code}; closing tells the client")
 
 
 def missing_partition(context: Context, topic: str, index: int, unknown: ErrorCode) -> ErrorCode:
@@ -134,6 +216,20 @@ def missing_partition(context: Context, topic: str, index: int, unknown: ErrorCo
     if known is None or not 0 <= index < len(known.partitions):
         return unknown
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _response(context: Context, topics: Sequence[tuple[TopicProduceData, Sequence[Write]]]) -> ProduceResponse:
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=[write.row for write in writes]
+            )
+            for topic, writes in topics
+        ]
+    )
+    if context.version >= 10:
+        _add_leader_hints(context, response)
+    return response
 
 
 def _add_leader_hints(context: Context, response: ProduceResponse) -> None:
@@ -146,12 +242,9 @@ def _add_leader_hints(context: Context, response: ProduceResponse) -> None:
                     place = known.partitions[row.index]
                     row.current_leader = LeaderIdAndEpoch(leader_id=place.leader, leader_epoch=place.leader_epoch)
                     leaders.add(place.leader)
-    response.node_endpoints = _endpoints(context, sorted(leaders))
-
-
-def _endpoints(context: Context, leaders: Sequence[int]) -> list[NodeEndpoint]:
-    return [
-        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-        for node in context.broker.cluster.nodes
-        if node.id in leaders
-    ]
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in context.broker.cluster.nodes
+            if node.id in leaders
+        ]

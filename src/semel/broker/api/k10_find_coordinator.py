@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10, v0-6): which broker coordinates a group.
+"""FindCoordinator (key 10, v0-6): which broker coordinates a group or a transactional id.
 
 Differs:  docs/DIFFERENCES.md#k10
 Versions: v1 key type; v3 first flexible; v4 many keys at once; v5 and v6 add error codes only.
@@ -7,7 +7,7 @@ Sources:  KIP-98, KIP-699.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE
+from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE, TRANSACTION_TOPIC
 from semel.broker.context import Context
 from semel.broker.groups import coordinator_partition
 from semel.broker.registry import api
@@ -19,7 +19,7 @@ from semel.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-KEY_GROUP = 0
+TOPICS = (GROUP_TOPIC, TRANSACTION_TOPIC)  # by key type
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
@@ -42,11 +42,11 @@ async def answer(context: Context, request: FindCoordinatorRequest) -> FindCoord
 
 
 def _find(context: Context, key_type: int, key: str) -> Coordinator:
-    if key_type != KEY_GROUP:
+    if not 0 <= key_type < len(TOPICS):
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
     broker = context.broker
-    create_internal_topic(broker, GROUP_TOPIC)
-    topic = broker.state.topics[GROUP_TOPIC]
+    create_internal_topic(broker, TOPICS[key_type])
+    topic = broker.state.topics[TOPICS[key_type]]
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
     node = next((node for node in broker.cluster.nodes if node.id == leader and leader != OFFLINE), None)
     if node is None:

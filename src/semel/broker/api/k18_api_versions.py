@@ -3,7 +3,7 @@
 Keeps:    B1 the broker advertises exactly what it implements.
 Differs:  docs/DIFFERENCES.md#k18
 Versions: v3 first flexible, but its response keeps header v0 so that any client can read it.
-Sources:  KIP-35, KIP-511, KIP-584.
+Sources:  KIP-35, KIP-511, KIP-584, KIP-890.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ import re
 from semel.broker.context import Context
 from semel.broker.registry import api, apis
 from semel.protocol.error_codes import ErrorCode
-from semel.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from semel.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
+TRANSACTION_VERSION = "transaction.version"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,7 +46,18 @@ async def answer(context: Context, request: ApiVersionsRequest) -> ApiVersionsRe
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return refuse(request, ErrorCode.INVALID_REQUEST)
         context.session.client_software = " ".join(names)
-    return ApiVersionsResponse(api_keys=_advertised())
+    return ApiVersionsResponse(
+        api_keys=_advertised(),
+        supported_features=[SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2)],
+        finalized_features_epoch=context.broker.state.version,
+        finalized_features=_finalized(context.broker.cluster.transaction_version),
+    )
+
+
+def _finalized(level: int) -> list[FinalizedFeatureKey]:
+    if level == 0:
+        return []
+    return [FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level)]
 
 
 def _advertised() -> list[ApiVersion]:

@@ -1,0 +1,111 @@
+"""AddPartitionsToTxn (key 24, v0-5): make partitions part of a transaction, or check that they are.
+
+Keeps:    T1 one live producer epoch per transactional id; T4 a retried request has the effect of one.
+Differs:  docs/DIFFERENCES.md#k24
+Versions: v2 PRODUCER_FENCED; v3 first flexible; v4 many transactions at once, sent by brokers; v5 abortable errors.
+Sources:  KIP-98, KIP-588, KIP-890.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from semel.broker.api.k22_init_producer_id import older_fencing_code
+from semel.broker.context import Context
+from semel.broker.registry import api
+from semel.broker.transaction_types import Producer, TopicPartition
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+
+def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
+    """The same error for every partition."""
+    return AddPartitionsToTxnResponse(
+        error_code=code,
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, dict.fromkeys(_each(request), code)),
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=row.transactional_id,
+                topic_results=_results(row.topics, dict.fromkeys(_partitions(row.topics), code)),
+            )
+            for row in request.transactions
+        ],
+    )
+
+
+def _each(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:
+    return _partitions(request.v3_and_below_topics)
+
+
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic.name, index])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+@api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, first=0, last=5, refuse=refuse)
+async def answer(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Ask the coordinator for each transaction."""
+    if context.version >= 4:
+        rows = [
+            AddPartitionsToTxnResult(
+                transactional_id=row.transactional_id, topic_results=_results(row.topics, await _add(context, row))
+            )
+            for row in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=rows)
+    single = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    codes = await _add(context, single)
+    older = {each: older_fencing_code(code, context.version, 2) for each, code in codes.items()}
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(single.topics, older))
+
+
+async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
+    partitions = _partitions(row.topics)
+    unknown = {each for each in partitions if not _exists(context, each)}
+    if unknown:
+        code, other = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+        return {each: code if each in unknown else other for each in partitions}
+    coordinator = context.broker.transactions.find(row.transactional_id)
+    if isinstance(coordinator, ErrorCode):
+        return dict.fromkeys(partitions, coordinator)
+    producer = Producer(row.producer_id, row.producer_epoch)
+    if row.verify_only:
+        return coordinator.core.verify_partitions(row.transactional_id, producer, partitions)
+    result = await coordinator.ask(
+        lambda token, now_ms: coordinator.core.add_partitions(
+            token, row.transactional_id, producer, frozenset(partitions), now_ms
+        )
+    )
+    return dict.fromkeys(partitions, result.error_code)
+
+
+def _exists(context: Context, partition: TopicPartition) -> bool:
+    topic = context.broker.state.topics.get(partition[0])
+    return topic is not None and 0 <= partition[1] < len(topic.partitions)

@@ -1,0 +1,40 @@
+"""AddOffsetsToTxn (key 25, v0-4): make a group's committed offsets part of a transaction.
+
+Differs:  docs/DIFFERENCES.md#k25
+Versions: v2 PRODUCER_FENCED; v3 first flexible; v4 abortable errors.
+Sources:  KIP-98, KIP-588, KIP-890.
+"""
+
+from __future__ import annotations
+
+from semel.broker.api.k22_init_producer_id import older_fencing_code
+from semel.broker.cluster_state import GROUP_TOPIC
+from semel.broker.context import Context
+from semel.broker.groups import coordinator_partition
+from semel.broker.registry import api
+from semel.broker.topics import create_internal_topic
+from semel.broker.transaction_types import Producer
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+
+def refuse(_: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:
+    """An error."""
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+@api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, first=0, last=4, refuse=refuse)
+async def answer(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Add the partition of `__consumer_offsets` that belongs to the group."""
+    coordinator = context.broker.transactions.find(request.transactional_id)
+    if isinstance(coordinator, ErrorCode):
+        return refuse(request, coordinator)
+    create_internal_topic(context.broker, GROUP_TOPIC)
+    index = coordinator_partition(request.group_id, len(context.broker.state.topics[GROUP_TOPIC].partitions))
+    producer = Producer(request.producer_id, request.producer_epoch)
+    result = await coordinator.ask(
+        lambda token, now_ms: coordinator.core.add_partitions(
+            token, request.transactional_id, producer, frozenset({(GROUP_TOPIC, index)}), now_ms
+        )
+    )
+    return AddOffsetsToTxnResponse(error_code=older_fencing_code(result.error_code, context.version, 2))

@@ -1,0 +1,50 @@
+"""DescribeTransactions (key 65, v0): the state of transactional ids.
+
+Differs:  docs/DIFFERENCES.md#k65
+Versions: v0 is flexible.
+Sources:  KIP-664.
+"""
+
+from __future__ import annotations
+
+from semel.broker.context import Context
+from semel.broker.registry import api
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+def refuse(request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
+    """The same error for every id."""
+    rows = [TransactionState(transactional_id=name, error_code=code) for name in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=rows)
+
+
+@api(DescribeTransactionsRequest, DescribeTransactionsResponse, first=0, last=0, refuse=refuse)
+async def answer(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    """Look each id up."""
+    rows = [_describe(context, name) for name in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=rows)
+
+
+def _describe(context: Context, name: str) -> TransactionState:
+    coordinator = context.broker.transactions.find(name)
+    entry = coordinator if isinstance(coordinator, ErrorCode) else coordinator.core.describe(name)
+    if isinstance(entry, ErrorCode):
+        return TransactionState(transactional_id=name, error_code=entry)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(entry.partitions):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        transactional_id=name,
+        transaction_state=entry.state.kafka_name,
+        transaction_timeout_ms=entry.timeout_ms,
+        transaction_start_time_ms=entry.started_ms,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=rows) for topic, rows in topics.items()],
+    )

@@ -1,0 +1,587 @@
+"""The transaction coordinator: one per partition of `__transaction_state`, a pure state machine.
+
+    Empty -> Ongoing -> PrepareCommit -> CompleteCommit -> Ongoing …
+                     -> PrepareAbort  -> CompleteAbort  -> Ongoing …
+
+Every change is first a record in the log; only when that is durable does the state move and the client hear of it.
+Once PrepareCommit or PrepareAbort is durable the outcome is decided for good: whoever coordinates after a restart
+finds the record and writes the markers. Between the two records every other request for the id is answered
+CONCURRENT_TRANSACTIONS, which is where careless implementations tear transactions.
+
+Keeps: T1 one live producer epoch per transactional id; T2 a transaction is all or nothing: its outcome is decided by
+       one durable record; T3 an epoch once fenced never writes again; T4 a retried request has the effect of one.
+Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Apache Kafka 4.3's answers, see tests/differential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from semel.broker.transaction_records import decode_key, decode_value, encode_key, encode_value
+from semel.broker.transaction_types import (
+    ENTERED_FROM,
+    EPOCH_BUMP_VERSION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP_MS,
+    PRODUCER_EPOCH_MAX,
+    AddAnswer,
+    Answer,
+    AppendRecord,
+    Effect,
+    InitAnswer,
+    Producer,
+    TopicPartition,
+    TransactionEntry,
+    TransactionSettings,
+    TransactionState,
+    WriteMarkers,
+)
+from semel.protocol.error_codes import ErrorCode
+
+S = TransactionState
+Fail = ErrorCode
+Next = TransactionEntry | ErrorCode
+
+
+@dataclass(slots=True)
+class _Tracked:
+    """An entry with what is under way for it."""
+
+    entry: TransactionEntry
+    pending: TransactionState | None = None
+    unwritten: frozenset[TopicPartition] = frozenset()
+    fence_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """A record on its way to the log, and what to do when it is there."""
+
+    transactional_id: str
+    entry: TransactionEntry | None
+    then: Callable[[ErrorCode], list[Effect]]
+
+
+class TransactionCoordinator:
+    """Every call gets the time and returns effects; nothing here waits, reads a clock or touches a socket."""
+
+    def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
+        """`new_producer_id` gives an id that nobody else has."""
+        self.settings = settings
+        self._new_producer_id = new_producer_id
+        self._tracked: dict[str, _Tracked] = {}
+        self._appends: dict[int, _Append] = {}
+        self._append_next = 0
+        self._abort_due_ms: int | None = None
+        self._expire_due_ms: int | None = None
+
+    # --- InitProducerId
+
+    def init_producer_id(
+        self,
+        token: int,
+        transactional_id: str,
+        timeout_ms: int,
+        now_ms: int,
+        *,
+        expected: Producer | None = None,
+    ) -> list[Effect]:
+        """Hand out the next producer epoch; an ongoing transaction is fenced and aborted first.
+
+        `expected` is the producer id and epoch that a client which recovers believes in (KIP-360).
+        """
+        if not transactional_id:
+            return _init_failed(token, Fail.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self.settings.timeout_ms_max:
+            return _init_failed(token, Fail.INVALID_TRANSACTION_TIMEOUT)
+        tracked = self._tracked.get(transactional_id)
+        if tracked is None:
+            new = TransactionEntry(
+                transactional_id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
+            )
+            tracked = self._tracked[transactional_id] = _Tracked(replace(new, updated_ms=now_ms))
+        planned = self._plan_init(tracked, timeout_ms, expected, now_ms)
+        if isinstance(planned, ErrorCode):
+            return _init_failed(token, planned)
+        if planned.state is S.PREPARE_EPOCH_FENCE:
+            return self._fence_and_abort(tracked, planned, now_ms, token)
+
+        def answer(code: ErrorCode) -> list[Effect]:
+            if code:
+                return _init_failed(token, code)
+            done = InitAnswer(producer_id=planned.producer_id, producer_epoch=planned.producer_epoch)
+            return [Answer(token=token, response=done)]
+
+        return self._append(tracked, planned, answer)
+
+    def _plan_init(self, tracked: _Tracked, timeout_ms: int, expected: Producer | None, now_ms: int) -> Next:
+        entry = tracked.entry
+        if tracked.pending is not None:
+            return Fail.CONCURRENT_TRANSACTIONS
+        if expected is not None and not _is_own_id(entry, expected):
+            return Fail.PRODUCER_FENCED
+        if entry.state.is_prepared:
+            return Fail.CONCURRENT_TRANSACTIONS
+        if entry.state is S.ONGOING:
+            return self._plan_fence(tracked)
+        fresh = replace(
+            entry,
+            state=S.EMPTY,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            started_ms=NO_TIMESTAMP_MS,
+            updated_ms=now_ms,
+            previous_producer_id=entry.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            client_version=0,
+        )
+        if entry.is_epoch_exhausted and (expected is None or expected.epoch == entry.producer_epoch):
+            last = NO_PRODUCER_EPOCH if expected is None else entry.producer_epoch
+            return replace(fresh, producer_id=self._new_producer_id(), producer_epoch=0, last_producer_epoch=last)
+        return _with_next_epoch(entry, fresh, expected)
+
+    def _plan_fence(self, tracked: _Tracked) -> TransactionEntry:
+        entry = tracked.entry
+        assert entry.producer_epoch < PRODUCER_EPOCH_MAX, "the last producer epoch is kept for this"
+        bumped = entry.producer_epoch if tracked.fence_failed else entry.producer_epoch + 1
+        return replace(entry, state=S.PREPARE_EPOCH_FENCE, producer_epoch=bumped, last_producer_epoch=NO_PRODUCER_EPOCH)
+
+    def _fence_and_abort(
+        self, tracked: _Tracked, fence: TransactionEntry, now_ms: int, token: int | None
+    ) -> list[Effect]:
+        """Abort under an epoch that no client ever gets; the caller asks again and finds the id free."""
+        tracked.entry = replace(
+            tracked.entry, producer_epoch=fence.producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH
+        )
+        prepared = replace(tracked.entry, state=S.PREPARE_ABORT, updated_ms=now_ms, client_version=0)
+
+        def then(code: ErrorCode) -> list[Effect]:
+            if code:
+                tracked.fence_failed = True
+                return [] if token is None else _init_failed(token, code)
+            tracked.fence_failed = False
+            answers = [] if token is None else _init_failed(token, Fail.CONCURRENT_TRANSACTIONS)
+            return [*answers, *self._write_markers(tracked, now_ms)]
+
+        return self._append(tracked, prepared, then)
+
+    # --- AddPartitionsToTxn, AddOffsetsToTxn
+
+    def add_partitions(
+        self,
+        token: int,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+    ) -> list[Effect]:
+        """Make partitions part of the transaction, starting it when there is none."""
+        planned = self._plan_add(transactional_id, producer, partitions, now_ms)
+        if isinstance(planned, ErrorCode):
+            return [Answer(token=token, response=AddAnswer(error_code=planned))]
+        tracked = self._tracked[transactional_id]
+        return self._append(tracked, planned, lambda code: [Answer(token=token, response=AddAnswer(error_code=code))])
+
+    def _plan_add(
+        self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition], now_ms: int
+    ) -> Next:
+        fault = self._owner_fault(transactional_id, producer)
+        if fault:
+            return fault
+        tracked = self._tracked[transactional_id]
+        entry = tracked.entry
+        if tracked.pending is not None or entry.state.is_prepared:
+            return Fail.CONCURRENT_TRANSACTIONS
+        if entry.state is S.ONGOING and partitions <= entry.partitions:
+            return Fail.NONE
+        started_ms = entry.started_ms if entry.state is S.ONGOING else now_ms
+        return replace(
+            entry,
+            state=S.ONGOING,
+            partitions=entry.partitions | partitions,
+            started_ms=started_ms,
+            updated_ms=now_ms,
+            previous_producer_id=entry.producer_id,
+            client_version=0,
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Tell which partitions are part of the ongoing transaction (KIP-890 part 1)."""
+        wanted = list(partitions)
+        fault = self._owner_fault(transactional_id, producer)
+        if fault:
+            return dict.fromkeys(wanted, fault)
+        entry = self._tracked[transactional_id].entry
+        if entry.state.is_prepared:
+            return dict.fromkeys(wanted, Fail.CONCURRENT_TRANSACTIONS)
+        return {each: Fail.NONE if each in entry.partitions else Fail.TRANSACTION_ABORTABLE for each in wanted}
+
+    def _owner_fault(self, transactional_id: str, producer: Producer) -> ErrorCode:
+        """Why this producer may not act for the transactional id."""
+        if not transactional_id:
+            return Fail.INVALID_REQUEST
+        tracked = self._tracked.get(transactional_id)
+        if tracked is None or tracked.entry.producer_id != producer.id:
+            return Fail.INVALID_PRODUCER_ID_MAPPING
+        return Fail.NONE if tracked.entry.producer_epoch == producer.epoch else Fail.PRODUCER_FENCED
+
+    # --- EndTxn
+
+    def end(
+        self,
+        token: int,
+        transactional_id: str,
+        producer: Producer,
+        now_ms: int,
+        *,
+        commit: bool,
+        client_version: int,
+    ) -> list[Effect]:
+        """Decide the transaction; answered when the decision is durable, before the markers are written."""
+        fault = self._end_fault(transactional_id, producer)
+        if fault:
+            return _init_failed(token, fault)
+        tracked = self._tracked[transactional_id]
+        entry = tracked.entry
+        retry = _is_retry(entry, producer)
+        decided = _decide(entry, commit=commit, retry=retry, client_version=client_version)
+        if decided:
+            return _init_failed(token, decided)
+        if not _starts_end(entry, retry=retry, client_version=client_version):
+            same = InitAnswer(producer_id=entry.producer_id, producer_epoch=entry.producer_epoch)
+            return [Answer(token=token, response=same)]
+        prepared = self._prepared(entry, commit=commit, client_version=client_version, now_ms=now_ms)
+        return self._append(tracked, prepared, lambda code: self._ended(token, tracked, code, now_ms))
+
+    def _ended(self, token: int, tracked: _Tracked, code: ErrorCode, now_ms: int) -> list[Effect]:
+        if code:
+            return _init_failed(token, code)
+        entry = tracked.entry
+        overflowed = entry.next_producer_id != NO_PRODUCER_ID
+        told = InitAnswer(
+            producer_id=entry.next_producer_id if overflowed else entry.producer_id,
+            producer_epoch=0 if overflowed else entry.producer_epoch,
+        )
+        return [Answer(token=token, response=told), *self._write_markers(tracked, now_ms)]
+
+    def _end_fault(self, transactional_id: str, producer: Producer) -> ErrorCode:
+        """Why this producer may not end a transaction of the transactional id now."""
+        if not transactional_id:
+            return Fail.INVALID_REQUEST
+        tracked = self._tracked.get(transactional_id)
+        if tracked is None:
+            return Fail.INVALID_PRODUCER_ID_MAPPING
+        entry = tracked.entry
+        if entry.producer_id != producer.id and not _is_overflow_retry(entry, producer):
+            return Fail.INVALID_PRODUCER_ID_MAPPING
+        if not _is_valid_epoch(entry, producer):
+            return Fail.PRODUCER_FENCED
+        return Fail.NONE if tracked.pending is None else Fail.CONCURRENT_TRANSACTIONS
+
+    def _prepared(self, entry: TransactionEntry, *, commit: bool, client_version: int, now_ms: int) -> TransactionEntry:
+        prepared = replace(
+            entry,
+            state=S.PREPARE_COMMIT if commit else S.PREPARE_ABORT,
+            updated_ms=now_ms,
+            # An abort of nothing still is a transaction that began, or its end could not be told from no end.
+            started_ms=entry.started_ms if entry.state is S.ONGOING else now_ms,
+            previous_producer_id=entry.producer_id,
+            client_version=client_version,
+        )
+        if client_version < EPOCH_BUMP_VERSION:
+            return prepared
+        next_id = self._new_producer_id() if entry.is_epoch_exhausted else NO_PRODUCER_ID
+        return replace(
+            prepared,
+            producer_epoch=entry.producer_epoch + 1,
+            last_producer_epoch=entry.producer_epoch,
+            next_producer_id=next_id,
+        )
+
+    def _write_markers(self, tracked: _Tracked, now_ms: int) -> list[Effect]:
+        entry = tracked.entry
+        tracked.unwritten = entry.partitions
+        tracked.pending = S.COMPLETE_COMMIT if entry.state is S.PREPARE_COMMIT else S.COMPLETE_ABORT
+        if not entry.partitions:
+            return self._complete(tracked, now_ms)
+        return [
+            WriteMarkers(
+                transactional_id=entry.transactional_id,
+                producer=Producer(entry.producer_id, entry.producer_epoch),
+                commit=entry.state is S.PREPARE_COMMIT,
+                partitions=entry.partitions,
+                transaction_version=entry.client_version,
+            )
+        ]
+
+    def marker_written(
+        self, transactional_id: str, producer: Producer, partition: TopicPartition, now_ms: int
+    ) -> list[Effect]:
+        """A partition has the marker durably, or can never have it because it is gone."""
+        tracked = self._tracked.get(transactional_id)
+        if tracked is None or not tracked.entry.state.is_prepared or partition not in tracked.unwritten:
+            return []
+        if (tracked.entry.producer_id, tracked.entry.producer_epoch) != producer:
+            return []
+        tracked.unwritten -= {partition}
+        return self._complete(tracked, now_ms) if not tracked.unwritten else []
+
+    def _complete(self, tracked: _Tracked, now_ms: int) -> list[Effect]:
+        entry = tracked.entry
+        completed = replace(
+            entry,
+            state=S.COMPLETE_COMMIT if entry.state is S.PREPARE_COMMIT else S.COMPLETE_ABORT,
+            partitions=frozenset(),
+            updated_ms=now_ms,
+            previous_producer_id=entry.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+        if entry.bumps_epoch and entry.next_producer_id != NO_PRODUCER_ID:
+            completed = replace(
+                completed,
+                producer_id=entry.next_producer_id,
+                producer_epoch=0,
+                last_producer_epoch=entry.producer_epoch,
+            )
+        tracked.pending = None
+        # The decision is in the log and the markers are written; if this record fails, `tick` writes it again.
+        return self._append(tracked, completed, lambda _: [])
+
+    # --- the log
+
+    def _append(
+        self, tracked: _Tracked, entry: TransactionEntry, then: Callable[[ErrorCode], list[Effect]]
+    ) -> list[Effect]:
+        assert tracked.pending is None, "one change at a time"
+        assert tracked.entry.state in ENTERED_FROM[entry.state], f"{tracked.entry.state.name} to {entry.state.name}"
+        tracked.pending = entry.state
+        return [self._record(entry.transactional_id, entry, then)]
+
+    def _record(
+        self, transactional_id: str, entry: TransactionEntry | None, then: Callable[[ErrorCode], list[Effect]]
+    ) -> AppendRecord:
+        append_token = self._append_next
+        self._append_next += 1
+        self._appends[append_token] = _Append(transactional_id, entry, then)
+        value = None if entry is None else encode_value(entry)
+        return AppendRecord(
+            append_token=append_token, transactional_id=transactional_id, key=encode_key(transactional_id), value=value
+        )
+
+    def appended(self, append_token: int, error_code: ErrorCode, now_ms: int) -> list[Effect]:
+        """The fate of a record is known: durable (NONE), or not in the log."""
+        append = self._appends.pop(append_token, None)
+        if append is None:
+            return []
+        tracked = self._tracked.get(append.transactional_id)
+        if tracked is not None:
+            tracked.pending = None
+            if not error_code:
+                self._become(tracked, append)
+        self._schedule(now_ms)
+        return append.then(_for_client(error_code))
+
+    def _become(self, tracked: _Tracked, append: _Append) -> None:
+        if append.entry is None:
+            del self._tracked[append.transactional_id]
+        else:
+            tracked.entry = append.entry
+
+    # --- time
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Abort transactions that ran too long; forget transactional ids that were idle too long."""
+        effects: list[Effect] = []
+        if self._abort_due_ms is not None and now_ms >= self._abort_due_ms:
+            effects += [effect for each in self._timed_out(now_ms) for effect in self._abort_timed_out(each, now_ms)]
+            effects += [effect for each in self._unfinished() for effect in self._complete(each, now_ms)]
+            self._abort_due_ms = None
+        if self._expire_due_ms is not None and now_ms >= self._expire_due_ms:
+            effects += [self._forget(tracked) for tracked in self._idle(now_ms)]
+            self._expire_due_ms = None
+        self._schedule(now_ms)
+        return effects
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do next."""
+        known = [due for due in (self._abort_due_ms, self._expire_due_ms) if due is not None]
+        return min(known, default=None)
+
+    def _schedule(self, now_ms: int) -> None:
+        is_watched = any(
+            tracked.entry.state is S.ONGOING or tracked.entry.state.is_prepared for tracked in self._tracked.values()
+        )
+        if is_watched and self._abort_due_ms is None:
+            self._abort_due_ms = now_ms + self.settings.abort_interval_ms
+        if self._tracked and self._expire_due_ms is None:
+            self._expire_due_ms = now_ms + self.settings.expiration_interval_ms
+
+    def _timed_out(self, now_ms: int) -> list[_Tracked]:
+        return [
+            tracked
+            for tracked in self._tracked.values()
+            if tracked.entry.state is S.ONGOING
+            and tracked.pending is None
+            and tracked.entry.started_ms + tracked.entry.timeout_ms < now_ms
+        ]
+
+    def _unfinished(self) -> list[_Tracked]:
+        return [
+            tracked
+            for tracked in self._tracked.values()
+            if tracked.entry.state.is_prepared and tracked.pending is None and not tracked.unwritten
+        ]
+
+    def _abort_timed_out(self, tracked: _Tracked, now_ms: int) -> list[Effect]:
+        return self._fence_and_abort(tracked, self._plan_fence(tracked), now_ms, None)
+
+    def _idle(self, now_ms: int) -> list[_Tracked]:
+        oldest_ms = now_ms - self.settings.id_expiration_ms
+        return [
+            tracked
+            for tracked in self._tracked.values()
+            if tracked.entry.state.may_expire and tracked.pending is None and tracked.entry.updated_ms <= oldest_ms
+        ]
+
+    def _forget(self, tracked: _Tracked) -> AppendRecord:
+        tracked.pending = S.DEAD
+        return self._record(tracked.entry.transactional_id, None, lambda _: [])
+
+    # --- looking
+
+    def describe(self, transactional_id: str) -> TransactionEntry | ErrorCode:
+        """One transactional id, or why not."""
+        if not transactional_id:
+            return Fail.INVALID_REQUEST
+        tracked = self._tracked.get(transactional_id)
+        if tracked is None or tracked.pending is S.DEAD:
+            return Fail.TRANSACTIONAL_ID_NOT_FOUND
+        return tracked.entry
+
+    def entries(self) -> Iterator[TransactionEntry]:
+        """Every transactional id here."""
+        for tracked in self._tracked.values():
+            if tracked.pending is not S.DEAD:
+                yield tracked.entry
+
+    # --- leading and losing the partition
+
+    def load(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> list[Effect]:
+        """Rebuild everything from the partition, oldest first, and finish what was decided."""
+        found: dict[str, TransactionEntry] = {}
+        for key, value in records:
+            transactional_id = decode_key(key)
+            if value is None:
+                found.pop(transactional_id, None)
+            else:
+                found[transactional_id] = decode_value(transactional_id, value)
+        self._tracked = {name: _Tracked(entry) for name, entry in found.items()}
+        effects: list[Effect] = []
+        for tracked in list(self._tracked.values()):
+            if tracked.entry.state.is_prepared:
+                effects += self._write_markers(tracked, now_ms)
+        self._schedule(now_ms)
+        return effects
+
+    def unload(self) -> list[Effect]:
+        """Another broker leads the partition now: whoever waits is told, and everything is forgotten."""
+        appends, self._appends = list(self._appends.values()), {}
+        self._tracked = {}
+        self._abort_due_ms = self._expire_due_ms = None
+        answers = [effect for append in appends for effect in append.then(Fail.NOT_COORDINATOR)]
+        return [effect for effect in answers if isinstance(effect, Answer)]
+
+
+def _init_failed(token: int, code: ErrorCode) -> list[Effect]:
+    return [Answer(token=token, response=InitAnswer(error_code=code))]
+
+
+def _for_client(code: ErrorCode) -> ErrorCode:
+    """What a client is told when a record could not be written: ask again, perhaps elsewhere."""
+    match code:
+        case (
+            Fail.UNKNOWN_TOPIC_OR_PARTITION
+            | Fail.NOT_ENOUGH_REPLICAS
+            | Fail.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            | Fail.REQUEST_TIMED_OUT
+        ):
+            return Fail.COORDINATOR_NOT_AVAILABLE
+        case Fail.NOT_LEADER_OR_FOLLOWER | Fail.KAFKA_STORAGE_ERROR:
+            return Fail.NOT_COORDINATOR
+        case Fail.MESSAGE_TOO_LARGE | Fail.RECORD_LIST_TOO_LARGE:
+            return Fail.UNKNOWN_SERVER_ERROR
+    return code
+
+
+def _is_own_id(entry: TransactionEntry, expected: Producer) -> bool:
+    """Whether a recovering client's id is the current one, or the one before it whose epochs ran out."""
+    exhausted = expected.epoch >= PRODUCER_EPOCH_MAX - 1
+    return (
+        entry.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.id == entry.producer_id
+        or (expected.id == entry.previous_producer_id and exhausted)
+    )
+
+
+def _with_next_epoch(entry: TransactionEntry, fresh: TransactionEntry, expected: Producer | None) -> Next:
+    """The next producer epoch; a retry of a recovery that succeeded gets the same one again."""
+    bumped = entry.producer_epoch + 1
+    if expected is None:
+        return replace(fresh, producer_epoch=bumped, last_producer_epoch=NO_PRODUCER_EPOCH)
+    believed = expected.epoch
+    if entry.producer_epoch in (NO_PRODUCER_EPOCH, believed):
+        return replace(fresh, producer_epoch=bumped, last_producer_epoch=entry.producer_epoch)
+    if believed == entry.last_producer_epoch:
+        return replace(fresh, producer_epoch=entry.producer_epoch, last_producer_epoch=entry.last_producer_epoch)
+    return Fail.PRODUCER_FENCED
+
+
+def _is_overflow_retry(entry: TransactionEntry, producer: Producer) -> bool:
+    return (
+        entry.bumps_epoch
+        and entry.previous_producer_id == producer.id
+        and producer.epoch == PRODUCER_EPOCH_MAX - 1
+        and entry.producer_epoch == 0
+    )
+
+
+def _is_retry(entry: TransactionEntry, producer: Producer) -> bool:
+    """Whether an EndTxn is a repeat of one whose new producer epoch is already in place (version 2)."""
+    bumped = entry.bumps_epoch and entry.producer_epoch == producer.epoch + 1
+    return bumped or _is_overflow_retry(entry, producer)
+
+
+def _is_valid_epoch(entry: TransactionEntry, producer: Producer) -> bool:
+    retry = _is_retry(entry, producer)
+    if entry.bumps_epoch and entry.state.is_prepared:
+        return retry
+    if entry.bumps_epoch and entry.state.is_complete and retry:
+        return True
+    return producer.epoch == entry.producer_epoch
+
+
+def _decide(entry: TransactionEntry, *, commit: bool, retry: bool, client_version: int) -> ErrorCode:
+    """What an EndTxn means in this state: NONE, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE."""
+    newer = client_version >= EPOCH_BUMP_VERSION
+    match entry.state:
+        case S.ONGOING:
+            return Fail.NONE
+        case S.COMPLETE_COMMIT | S.COMPLETE_ABORT:
+            same = commit == (entry.state is S.COMPLETE_COMMIT)
+            repeats = same and (retry or not newer)
+            return Fail.NONE if repeats or (newer and not retry and not commit) else Fail.INVALID_TXN_STATE
+        case S.PREPARE_COMMIT | S.PREPARE_ABORT:
+            same = commit == (entry.state is S.PREPARE_COMMIT)
+            return Fail.CONCURRENT_TRANSACTIONS if same else Fail.INVALID_TXN_STATE
+        case S.EMPTY:
+            return Fail.NONE if newer and not commit else Fail.INVALID_TXN_STATE
+    return Fail.INVALID_TXN_STATE
+
+
+def _starts_end(entry: TransactionEntry, *, retry: bool, client_version: int) -> bool:
+    """Whether an accepted EndTxn changes anything, or repeats what is done."""
+    return entry.state is S.ONGOING or (client_version >= EPOCH_BUMP_VERSION and not retry)

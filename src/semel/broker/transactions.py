@@ -1,0 +1,207 @@
+"""The shell around the transaction coordinators: one per partition of `__transaction_state` that this broker leads.
+
+Besides what every coordinator shell does it writes transaction markers: it asks the leader of each partition, and
+goes on asking until the marker is there or the partition is gone.
+
+Keeps: T2 a decided transaction is finished whatever fails in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from semel.broker.cluster_state import TRANSACTION_TOPIC
+from semel.broker.coordinator_shell import CoordinatorShell, stored_batches
+from semel.broker.groups import coordinator_partition
+from semel.broker.partition import Partition
+from semel.broker.tasks import Tasks
+from semel.broker.transaction_coordinator import TransactionCoordinator
+from semel.broker.transaction_types import (
+    AddAnswer,
+    Answer,
+    AppendRecord,
+    Effect,
+    InitAnswer,
+    TopicPartition,
+    TransactionSettings,
+    WriteMarkers,
+)
+from semel.errors import ConnectionFailure
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from semel.protocol.record_batch import DraftRecord, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from semel.broker.broker import Broker
+
+MARKERS_VERSION = 2
+RETRY_MS = 20.0
+RETRY_MS_MAX = 1000.0
+# The partition's leader has seen a newer owner or a newer coordinator: this marker is no longer ours to write.
+OVERTAKEN = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+
+
+def transaction_settings(broker: Broker) -> TransactionSettings:
+    """The transaction settings among a broker's."""
+    settings = broker.settings
+    return TransactionSettings(
+        timeout_ms_max=settings.number("transaction.max.timeout.ms"),
+        id_expiration_ms=settings.number("transactional.id.expiration.ms"),
+        expiration_interval_ms=settings.number("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        abort_interval_ms=settings.number("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+    )
+
+
+class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
+    """One transaction coordinator with its partition."""
+
+    def __init__(self, broker: Broker, partition: Partition, tasks: Tasks) -> None:
+        """Load the coordinator and finish what was decided before."""
+        super().__init__(broker.world.clock, partition, tasks)
+        self._broker = broker
+        self.core = TransactionCoordinator(transaction_settings(broker), broker.take_producer_id)
+        self.perform(self.core.load(_stored_records(partition), self.clock.wall_ms()))
+
+    def carry_out(self, effect: Effect) -> Iterable[Effect]:
+        """Carry out one effect."""
+        match effect:
+            case Answer(token=token, response=response):
+                self.answer(token, response)
+            case AppendRecord():
+                return self._append_record(effect)
+            case WriteMarkers():
+                self.tasks.start(self._write_markers(effect))
+        return ()
+
+    def _append_record(self, effect: AppendRecord) -> list[Effect]:
+        draft = DraftRecord(key=effect.key, value=effect.value, timestamp_ms=self.clock.wall_ms())
+        return self.append(
+            encode_batch([draft]),
+            lambda code, _: self.core.appended(effect.append_token, code, self.clock.wall_ms()),
+        )
+
+    def tick(self) -> list[Effect]:
+        """Let the core act on its deadlines."""
+        return self.core.tick(self.clock.wall_ms())
+
+    def deadline_ms(self) -> int | None:
+        """When the core wants to be woken."""
+        return self.core.next_deadline_ms()
+
+    async def _write_markers(self, effect: WriteMarkers) -> None:
+        left = set(effect.partitions)
+        wait_ms = RETRY_MS
+        while left:
+            for leader, partitions in self._by_leader(left).items():
+                for partition, code in (await self._ask_leader(effect, leader, partitions)).items():
+                    if code in OVERTAKEN:
+                        return
+                    if code is ErrorCode.NONE:
+                        left.discard(partition)
+                        self._report_marker(effect, partition)
+            if left:
+                await self.clock.sleep_ms(wait_ms)
+                wait_ms = min(wait_ms * 2, RETRY_MS_MAX)
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
+        """Partitions by the broker that leads them; those that are gone are under None."""
+        leaders: dict[int | None, list[TopicPartition]] = {}
+        for topic, index in sorted(partitions):
+            known = self._broker.state.topics.get(topic)
+            is_gone = known is None or index >= len(known.partitions)
+            leader = None if known is None or is_gone else known.partitions[index].leader
+            leaders.setdefault(leader, []).append((topic, index))
+        return leaders
+
+    async def _ask_leader(
+        self, effect: WriteMarkers, leader: int | None, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        if leader is None:
+            return dict.fromkeys(partitions, ErrorCode.NONE)
+        request = WriteTxnMarkersRequest(markers=[self._marker(effect, partitions)])
+        try:
+            response = await self._broker.cluster.links.ask(
+                self._broker.id, leader, request, WriteTxnMarkersResponse, MARKERS_VERSION
+            )
+        except ConnectionFailure:
+            return {}
+        return {
+            (topic.name, row.partition_index): ErrorCode(row.error_code)
+            for result in response.markers
+            for topic in result.topics
+            for row in topic.partitions
+        }
+
+    def _marker(self, effect: WriteMarkers, partitions: list[TopicPartition]) -> WritableTxnMarker:
+        topics: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            topics.setdefault(topic, []).append(index)
+        return WritableTxnMarker(
+            producer_id=effect.producer.id,
+            producer_epoch=effect.producer.epoch,
+            transaction_result=effect.commit,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=rows) for name, rows in topics.items()],
+            coordinator_epoch=self.partition.leader_epoch,
+            transaction_version=effect.transaction_version,
+        )
+
+    def _report_marker(self, effect: WriteMarkers, partition: TopicPartition) -> None:
+        now_ms = self.clock.wall_ms()
+        self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, now_ms))
+
+
+class Transactions:
+    """The transaction coordinators of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Start with none; they come with the partitions."""
+        self._broker = broker
+        self.tasks = Tasks()
+        self._coordinators: dict[int, TransactionPartition] = {}
+
+    def partitions_changed(self) -> None:
+        """Follow the leadership of the transaction topic's partitions."""
+        mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == TRANSACTION_TOPIC}
+        for index in self._coordinators.keys() - mine.keys():
+            gone = self._coordinators.pop(index)
+            gone.close(gone.core.unload())
+        for index in mine.keys() - self._coordinators.keys():
+            self._coordinators[index] = TransactionPartition(self._broker, mine[index], self.tasks)
+
+    def find(self, transactional_id: str) -> TransactionPartition | ErrorCode:
+        """The coordinator of a transactional id, or why it is not here."""
+        topic = self._broker.state.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            return ErrorCode.NOT_COORDINATOR
+        index = coordinator_partition(transactional_id, len(topic.partitions))
+        return self._coordinators.get(index, ErrorCode.NOT_COORDINATOR)
+
+    def leader_of(self, transactional_id: str) -> int | None:
+        """The broker that coordinates a transactional id."""
+        topic = self._broker.state.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            return None
+        return topic.partitions[coordinator_partition(transactional_id, len(topic.partitions))].leader
+
+    def all(self) -> Iterator[TransactionPartition]:
+        """Every coordinator here."""
+        yield from self._coordinators.values()
+
+    def close(self) -> None:
+        """Stop all coordinators."""
+        for coordinator in self._coordinators.values():
+            coordinator.close(coordinator.core.unload())
+        self._coordinators.clear()
+        self.tasks.cancel()
+
+
+def _stored_records(partition: Partition) -> Iterator[tuple[bytes, bytes | None]]:
+    for data, position, header in stored_batches(partition):
+        if not header.is_control:
+            yield from ((record.key or b"", record.value) for record in decode_records(data, header, position))
