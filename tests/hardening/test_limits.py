@@ -54,11 +54,11 @@ def test_a_reader_that_takes_nothing_for_too_long_is_cut_off(impatient: Cluster)
 
 
 def test_a_negative_limit_means_that_idle_connections_stay() -> None:
-    with Cluster(brokers=1, topics=["quiet"], config={"connections.max.idle.ms": "-1"}) as cluster:
-        with RawClient(cluster.bootstrap) as client:
-            check_served(client)
-            cluster.core.brokers[1].server.close_idle(-1)
-            check_served(client)
+    config = {"connections.max.idle.ms": "-1"}
+    with Cluster(brokers=1, topics=["quiet"], config=config) as cluster, RawClient(cluster.bootstrap) as client:
+        check_served(client)
+        cluster.core.brokers[1].server.close_idle(-1)
+        check_served(client)
 
 
 def test_a_connection_that_has_asked_nothing_yet_is_as_old_as_itself() -> None:
