@@ -24,6 +24,7 @@ from tests.support.wire import Wire
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
 Rows = Sequence[tuple[str, int, str | None]]
+Outcome = tuple[int, str | None]
 
 
 def describe_all(
@@ -39,9 +40,7 @@ def describe(cluster: Cluster, kind: int, name: str, key: str) -> DescribeConfig
     return describe_all(cluster, kind, name, keys=[key]).configs[0]
 
 
-def change(
-    cluster: Cluster, kind: int, name: str, rows: Rows, *, validate_only: bool = False
-) -> tuple[int, str | None]:
+def change(cluster: Cluster, kind: int, name: str, rows: Rows, *, validate_only: bool = False) -> Outcome:
     configs = [incremental.AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in rows]
     resource = incremental.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = incremental.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
@@ -51,7 +50,7 @@ def change(
     return row.error_code, row.error_message
 
 
-def replace(cluster: Cluster, kind: int, name: str, values: Mapping[str, str | None]) -> tuple[int, str | None]:
+def replace(cluster: Cluster, kind: int, name: str, values: Mapping[str, str | None]) -> Outcome:
     configs = [legacy.AlterableConfig(name=key, value=value) for key, value in values.items()]
     resource = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     with Wire.to_broker(cluster) as wire:
