@@ -120,7 +120,7 @@ def compaction_run(
     return stats
 
 
-class _CutMeanwhile(Exception):  # noqa: N818  (not an error: the run just ends)
+class _CutMeanwhile(Exception):
     """Segments of the plan are gone."""
 
 

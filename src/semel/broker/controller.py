@@ -41,7 +41,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 READ_BYTES_MAX = 1 << 30
 
 
-class Refused(BrokerError):  # noqa: N818  (an answer, not a failure)
+class Refused(BrokerError):
     """The controller said no; `code` is what the response carries."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:

@@ -2,6 +2,9 @@
 
 It keeps the requests that wait for an answer, appends the core's records to the partition that is its memory, reports
 each append in log order once it is durable, and wakes the core at its next deadline.
+
+Why: deadlines follow monotonic time, so that a wall clock that jumps expires nobody. After a failed sync nothing is
+     known of what the disk has, so the coordinator resigns instead of going on with a memory that may be wrong.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from semel.broker.log_types import AppendRefused, Origin
 from semel.broker.partition import Partition
+from semel.broker.producer_state import Verification
 from semel.broker.tasks import Tasks
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader, iter_headers
@@ -25,39 +29,74 @@ Effect = TypeVar("Effect")
 Response = TypeVar("Response")
 
 
+class Unreported(NamedTuple):
+    """A batch in the log that is not known to be durable yet."""
+
+    token: int
+    base_offset: int
+    offset_next: int
+    deadline_ms: int
+
+
 class CoordinatorShell(ABC, Generic[Effect, Response]):
     """One coordinator with the partition that is its memory."""
 
-    def __init__(self, clock: Clock, partition: Partition, tasks: Tasks) -> None:
+    def __init__(self, clock: Clock, partition: Partition, tasks: Tasks, append_wait_ms_max: int) -> None:
         """The subclass loads the core."""
         self.clock = clock
         self.partition = partition
+        self.resigned = False
         self.tasks = tasks
+        self._append_wait_ms_max = append_wait_ms_max
+        self._start_ms = clock.wall_ms() - clock.monotonic_ms()
         self._token_next = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
-        self._unreported: deque[tuple[Callable[[ErrorCode], list[Effect]], int]] = deque()
+        self._unreported: deque[Unreported] = deque()
         self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        self._append_timer: Timer | None = None
 
     @abstractmethod
     def carry_out(self, effect: Effect) -> Iterable[Effect]:
         """Carry out one effect; returns the effects that follow from it."""
 
     @abstractmethod
-    def tick(self) -> list[Effect]:
+    def tick(self, now_ms: int) -> list[Effect]:
         """Let the core act on its deadlines."""
 
     @abstractmethod
     def deadline_ms(self) -> int | None:
         """When the core wants to be woken."""
 
-    async def ask(self, call: Callable[[int, int], list[Effect]]) -> Response:
-        """Make a call with a token and the time, and wait for the answer to that token."""
+    @abstractmethod
+    def appended(self, token: int, code: ErrorCode, base_offset: int) -> list[Effect]:
+        """Tell the core the fate of an append."""
+
+    @abstractmethod
+    def append_timed_out(self, token: int) -> list[Effect]:
+        """Tell the core that an append takes too long; its fate stays open."""
+
+    @abstractmethod
+    def unload(self) -> list[Effect]:
+        """Let the core say its last words and forget everything."""
+
+    @property
+    def index(self) -> int:
+        """The partition of the internal topic."""
+        return self.partition.index
+
+    def now_ms(self) -> int:
+        """The time for deadlines."""
+        return int(self._start_ms + self.clock.monotonic_ms())
+
+    async def wait(self, call: Callable[[int], list[Effect]]) -> Response:
+        """Make a call with a token, and wait for the answer to that token."""
         token = self._token_next
         self._token_next += 1
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[token] = future
         try:
-            self.perform(call(token, self.clock.wall_ms()))
+            self.perform(call(token))
             return await future
         finally:
             self._waiting.pop(token, None)
@@ -75,46 +114,62 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         if future is not None and not future.done():
             future.set_result(response)
 
-    def append(self, batch: bytes, report: Callable[[ErrorCode, int], list[Effect]]) -> list[Effect]:
-        """Append a batch; `report` is called with the outcome, in log order, once it is durable."""
+    def append(self, token: int, batch: bytes, verification: Verification | None = None) -> list[Effect]:
+        """Append a batch; the core hears of it in log order, once it is durable."""
         try:
-            result = self.partition.append(memoryview(bytearray(batch)), origin=Origin.COORDINATOR)
+            result = self.partition.append(
+                memoryview(bytearray(batch)), origin=Origin.COORDINATOR, verification=verification
+            )
         except AppendRefused as refused:
-            return report(ErrorCode(refused.code), -1)
-        self._unreported.append((lambda code: report(code, result.base_offset), result.last_offset + 1))
+            return self.appended(token, ErrorCode(refused.code), -1)
+        deadline_ms = self.now_ms() + self._append_wait_ms_max
+        self._unreported.append(Unreported(token, result.base_offset, result.last_offset + 1, deadline_ms))
         if len(self._unreported) == 1:
             self.tasks.start(self._report())
         return []
 
     async def _report(self) -> None:
-        while self._unreported:
-            report, offset_next = self._unreported[0]
-            code = ErrorCode.NONE
-            try:
-                await self.partition.acknowledge(offset_next)
-            except OSError:
-                code = ErrorCode.KAFKA_STORAGE_ERROR
-            self._unreported.popleft()
-            self.perform(report(code))
+        self._append_timer = self.clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
+        try:
+            while self._unreported:
+                append = self._unreported[0]
+                await self.partition.acknowledge(append.offset_next)
+                self._unreported.popleft()
+                self.perform(self.appended(append.token, ErrorCode.NONE, append.base_offset))
+        except OSError:
+            self.close()
+            raise
+        finally:
+            self._append_timer.cancel()
+
+    def _watch_appends(self) -> None:
+        now_ms = self.now_ms()
+        for append in [append for append in self._unreported if append.deadline_ms <= now_ms]:
+            self.perform(self.append_timed_out(append.token))
+        self._append_timer = self.clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
 
     def _schedule(self) -> None:
+        """Set the timer; one that is due too early is left, since it looks again when it fires."""
+        deadline_ms = self.deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        deadline_ms = self.deadline_ms()
-        if deadline_ms is not None:
-            self._timer = self.clock.call_later_ms(max(deadline_ms - self.clock.wall_ms(), 1), self._wake)
+        self._timer_at_ms = deadline_ms
+        self._timer = self.clock.call_later_ms(max(deadline_ms - self.now_ms(), 1), self._wake)
 
     def _wake(self) -> None:
         self._timer = None
-        self.perform(self.tick())
+        self.perform(self.tick(self.now_ms()))
 
-    def close(self, last: Iterable[Effect]) -> None:
-        """Carry out the core's last words and stop."""
-        self.perform(last)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def close(self) -> None:
+        """Answer whoever waits, forget everything and stop."""
+        self.resigned = True
+        self._unreported.clear()
+        self.perform(self.unload())
+        for timer in (self._timer, self._append_timer):
+            if timer is not None:
+                timer.cancel()
 
 
 def stored_batches(partition: Partition) -> Iterator[tuple[bytes, int, BatchHeader]]:

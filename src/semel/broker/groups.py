@@ -10,17 +10,15 @@ Why:   the coordinator's time starts as wall time and runs on with the monotonic
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from semel.broker.cluster_state import GROUP_TOPIC
+from semel.broker.coordinator_shell import CoordinatorShell, stored_batches
 from semel.broker.group_coordinator import GroupCoordinator
 from semel.broker.group_types import (
     NO_PRODUCER_ID,
     Answer,
-    AppendRecords,
     Effect,
     GroupSettings,
     HeartbeatRequest,
@@ -28,7 +26,6 @@ from semel.broker.group_types import (
     LoadedRecord,
     Response,
 )
-from semel.broker.log_types import AppendRefused, Origin
 from semel.broker.partition import Partition
 from semel.broker.producer_state import Verification
 from semel.broker.tasks import Tasks
@@ -40,9 +37,7 @@ from semel.protocol.record_batch import (
     decode_marker,
     decode_records,
     encode_batch,
-    iter_headers,
 )
-from semel.world.clock import Timer
 
 if TYPE_CHECKING:
     from semel.broker.broker import Broker
@@ -79,154 +74,72 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
     )
 
 
-class _Append(NamedTuple):
-    """A batch in the log that is not known to be durable yet."""
-
-    token: int
-    base_offset: int
-    offset_next: int
-    deadline_ms: int
-
-
-class CoordinatorPartition:
-    """One coordinator with the partition that is its memory."""
+class CoordinatorPartition(CoordinatorShell[Effect, Response]):
+    """One group coordinator with its partition."""
 
     def __init__(self, broker: Broker, partition: Partition, tasks: Tasks) -> None:
         """Load the coordinator from the partition."""
-        self._clock = broker.world.clock
-        self._partition = partition
-        self._tasks = tasks
-        self._token_next = 0
-        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        super().__init__(broker.world.clock, partition, tasks, broker.settings.number("offsets.commit.timeout.ms"))
         self._verifications: dict[int, Verification] = {}
-        self._appended: deque[_Append] = deque()
-        self._append_wait_ms_max = broker.settings.number("offsets.commit.timeout.ms")
-        self._timer: Timer | None = None
-        self._timer_at_ms = 0
-        self._append_timer: Timer | None = None
-        self._start_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
         rng = broker.world.rng.fork(f"members {partition.index}")
         self.core = GroupCoordinator(group_settings(broker.settings), lambda: str(rng.uuid()))
-        self.perform(self.core.load(_loaded(partition), self._now_ms()))
-
-    def _now_ms(self) -> int:
-        return int(self._start_ms + self._clock.monotonic_ms())
+        self.perform(self.core.load(_loaded(partition), self.now_ms()))
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Keep a member alive; its deadline only moves back, so no timer has to be set."""
-        return self.core.heartbeat(request, self._now_ms())
+        return self.core.heartbeat(request, self.now_ms())
 
     async def ask(self, call: Callable[[GroupCoordinator, int, int], list[Effect]]) -> Response:
         """Make a call that is answered later, and wait for its answer."""
-        token = self._token_next
-        self._token_next += 1
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = future
-        try:
-            self.perform(call(self.core, token, self._now_ms()))
-            return await future
-        finally:
-            self._waiting.pop(token, None)
-
-    @property
-    def index(self) -> int:
-        """The partition of the group topic."""
-        return self._partition.index
+        return await self.wait(lambda token: call(self.core, token, self.now_ms()))
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether offsets of this producer must be verified with its coordinator before they are written."""
-        log = self._partition.log
+        log = self.partition.log
         if not log.config.verify_transactions:
             return False
-        token = log.producers.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, self._clock.wall_ms())
+        token = log.producers.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, self.clock.wall_ms())
         if token is not None:
             self._verifications[producer_id] = token
         return token is not None
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        """Carry out effects, and those that follow from them."""
-        todo = deque(effects)
-        while todo:
-            effect = todo.popleft()
-            if isinstance(effect, Answer):
-                future = self._waiting.get(effect.token)
-                if future is not None and not future.done():
-                    future.set_result(effect.response)
-            else:
-                todo.extend(self._append(effect))
-        self._schedule()
-
-    def _append(self, effect: AppendRecords) -> list[Effect]:
-        now_ms = self._now_ms()
-        wall_ms = self._clock.wall_ms()
-        drafts = [DraftRecord(key=row.key, value=row.value, timestamp_ms=wall_ms) for row in effect.records]
+    def carry_out(self, effect: Effect) -> Iterable[Effect]:
+        """Carry out one effect."""
+        if isinstance(effect, Answer):
+            self.answer(effect.token, effect.response)
+            return ()
+        wall_ms = self.clock.wall_ms()
         batch = encode_batch(
-            drafts,
+            [DraftRecord(key=row.key, value=row.value, timestamp_ms=wall_ms) for row in effect.records],
             producer_id=effect.producer_id,
             producer_epoch=effect.producer_epoch,
             transactional=effect.producer_id != NO_PRODUCER_ID,
         )
-        try:
-            result = self._partition.append(
-                memoryview(bytearray(batch)),
-                origin=Origin.COORDINATOR,
-                verification=self._verifications.pop(effect.producer_id, None),
-            )
-        except AppendRefused as refused:
-            return self.core.appended(effect.append_token, ErrorCode(refused.code), -1, now_ms)
-        except OSError:
-            return self.core.appended(effect.append_token, ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, now_ms)
-        deadline_ms = now_ms + self._append_wait_ms_max
-        self._appended.append(_Append(effect.append_token, result.base_offset, result.last_offset + 1, deadline_ms))
-        if len(self._appended) == 1:
-            self._tasks.start(self._acknowledge())
-        return []
+        return self.append(effect.append_token, batch, self._verifications.pop(effect.producer_id, None))
 
-    async def _acknowledge(self) -> None:
-        """Report appends in log order, each when it is durable."""
-        self._append_timer = self._clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
-        while self._appended:
-            append = self._appended[0]
-            code = ErrorCode.NONE
-            try:
-                await self._partition.acknowledge(append.offset_next)
-            except OSError:
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self._appended.popleft()
-            self.perform(self.core.appended(append.token, code, append.base_offset, self._now_ms()))
-        self._append_timer.cancel()
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Let the core act on its deadlines."""
+        return self.core.tick(now_ms)
 
-    def _watch_appends(self) -> None:
-        """Answer requests whose records take too long, and go on watching."""
-        now_ms = self._now_ms()
-        for append in [append for append in self._appended if append.deadline_ms <= now_ms]:
-            self.perform(self.core.append_timed_out(append.token, now_ms))
-        self._append_timer = self._clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
+    def deadline_ms(self) -> int | None:
+        """When the core wants to be woken."""
+        return self.core.next_deadline_ms()
 
-    def _schedule(self) -> None:
-        """Set the timer; one that is due too early is left, since it looks again when it fires."""
-        deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at_ms = deadline_ms
-        self._timer = self._clock.call_later_ms(max(deadline_ms - self._now_ms(), 1), self._tick)
+    def appended(self, token: int, code: ErrorCode, base_offset: int) -> list[Effect]:
+        """Tell the core the fate of an append."""
+        return self.core.appended(token, code, base_offset, self.now_ms())
 
-    def _tick(self) -> None:
-        self._timer = None
-        self.perform(self.core.tick(self._now_ms()))
+    def append_timed_out(self, token: int) -> list[Effect]:
+        """Tell the core that an append takes too long."""
+        return self.core.append_timed_out(token, self.now_ms())
+
+    def unload(self) -> list[Effect]:
+        """Forget everything; whoever waits is told."""
+        return self.core.unload()
 
     def forget_topic(self, topic: str) -> None:
         """Delete the offsets of a topic that is gone."""
-        self.perform(self.core.topic_deleted(topic, self._now_ms()))
-
-    def close(self) -> None:
-        """Answer whoever waits and stop."""
-        self.perform(self.core.unload())
-        for timer in (self._timer, self._append_timer):
-            if timer is not None:
-                timer.cancel()
+        self.perform(self.core.topic_deleted(topic, self.now_ms()))
 
 
 class Groups:
@@ -251,18 +164,18 @@ class Groups:
         topic = self._broker.state.topics.get(GROUP_TOPIC)
         if topic is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        index = coordinator_partition(group_id, len(topic.partitions))
-        return self._coordinators.get(index, ErrorCode.NOT_COORDINATOR)
+        coordinator = self._coordinators.get(coordinator_partition(group_id, len(topic.partitions)))
+        return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
 
     def all(self) -> Iterator[CoordinatorPartition]:
         """Every coordinator here."""
         yield from self._coordinators.values()
 
-    def complete_transaction(self, index: int, producer_id: int, *, commit: bool) -> None:
+    def complete_transaction(self, index: int, producer_id: int, *, commit: bool, marker_offset: int) -> None:
         """A transaction's marker is durable in a partition of the group topic."""
         coordinator = self._coordinators.get(index)
         if coordinator is not None:
-            coordinator.core.complete_transaction(producer_id, commit=commit)
+            coordinator.core.complete_transaction(producer_id, commit=commit, marker_offset=marker_offset)
 
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic that is gone are forgotten."""
@@ -278,18 +191,12 @@ class Groups:
 
 
 def _loaded(partition: Partition) -> Iterator[LoadedRecord | LoadedMarker]:
-    offset = partition.log.log_start_offset
-    while offset < partition.log.log_end_offset:
-        data = partition.log.read(offset, bytes_max=LOAD_BYTES).read()
-        for position, header in iter_headers(data):
-            offset = header.offset_next
-            if header.is_control:
-                marker, _ = decode_marker(data, header, position)
-                commit = marker is Marker.COMMIT
-                yield LoadedMarker(offset=header.base_offset, producer_id=header.producer_id, commit=commit)
-                continue
-            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-            for record in decode_records(data, header, position):
-                yield LoadedRecord(
-                    offset=record.offset, key=record.key or b"", value=record.value, producer_id=producer_id
-                )
+    for data, position, header in stored_batches(partition):
+        if header.is_control:
+            marker, _ = decode_marker(data, header, position)
+            commit = marker is Marker.COMMIT
+            yield LoadedMarker(offset=header.base_offset, producer_id=header.producer_id, commit=commit)
+            continue
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for record in decode_records(data, header, position):
+            yield LoadedRecord(offset=record.offset, key=record.key or b"", value=record.value, producer_id=producer_id)

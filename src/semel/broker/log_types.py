@@ -19,7 +19,7 @@ class Origin(StrEnum):
     REPLICATION = "replication"
 
 
-class AppendRefused(BrokerError):  # noqa: N818  (says what happened)
+class AppendRefused(BrokerError):
     """The record set was not appended; `code` is what the Produce response carries."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -27,7 +27,7 @@ class AppendRefused(BrokerError):  # noqa: N818  (says what happened)
         super().__init__(message, code=code)
 
 
-class ReadRefused(BrokerError):  # noqa: N818  (says what happened)
+class ReadRefused(BrokerError):
     """The offset asked for is not in the log."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:

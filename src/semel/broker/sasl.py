@@ -37,7 +37,7 @@ NONCE_BYTES = 18
 StoredCredentials = Mapping[tuple[str, str], CredentialSet]
 
 
-class AuthenticationFailed(BrokerError):  # noqa: N818  (an answer, not a failure)
+class AuthenticationFailed(BrokerError):
     """The client did not prove who it is; `summary` may be shown to it, `because` only to the log."""
 
     def __init__(self, summary: str, because: str = "") -> None:

@@ -35,7 +35,7 @@ _CLIENT_FINAL = re.compile(
 _BAD_ESCAPE = re.compile(r"=(?!2C|3D)")
 
 
-class ScramRefused(ValueError):  # noqa: N818  (an answer, not a failure)
+class ScramRefused(ValueError):
     """The exchange failed; the text is for the log and names no secret."""
 
 

@@ -42,7 +42,7 @@ UNAUTHENTICATED_BYTES_MAX = 512 * 1024
 REFUSAL_DELAY_MS = 100
 
 
-class Silenced(Exception):  # noqa: N818  (a way out of the loop, not a failure)
+class Silenced(Exception):
     """The connection stays open and nothing is said on it any more."""
 
 

@@ -8,7 +8,7 @@ Keeps: T2 a decided transaction is finished whatever fails in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from semel.broker.cluster_state import TRANSACTION_TOPIC
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from semel.broker.broker import Broker
 
 MARKERS_VERSION = 2
+APPEND_MS_MAX = 5_000
 RETRY_MS = 20.0
 RETRY_MS_MAX = 1000.0
 # The partition's leader has seen a newer owner or a newer coordinator: this marker is no longer ours to write.
@@ -63,10 +64,14 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
 
     def __init__(self, broker: Broker, partition: Partition, tasks: Tasks) -> None:
         """Load the coordinator and finish what was decided before."""
-        super().__init__(broker.world.clock, partition, tasks)
+        super().__init__(broker.world.clock, partition, tasks, APPEND_MS_MAX)
         self._broker = broker
         self.core = TransactionCoordinator(transaction_settings(broker), broker.take_producer_id)
-        self.perform(self.core.load(_stored_records(partition), self.clock.wall_ms()))
+        self.perform(self.core.load(_stored_records(partition), self.now_ms()))
+
+    async def ask(self, call: Callable[[TransactionCoordinator, int, int], list[Effect]]) -> InitAnswer | AddAnswer:
+        """Make a call that is answered later, and wait for its answer."""
+        return await self.wait(lambda token: call(self.core, token, self.now_ms()))
 
     def carry_out(self, effect: Effect) -> Iterable[Effect]:
         """Carry out one effect."""
@@ -81,14 +86,23 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
 
     def _append_record(self, effect: AppendRecord) -> list[Effect]:
         draft = DraftRecord(key=effect.key, value=effect.value, timestamp_ms=self.clock.wall_ms())
-        return self.append(
-            encode_batch([draft]),
-            lambda code, _: self.core.appended(effect.append_token, code, self.clock.wall_ms()),
-        )
+        return self.append(effect.append_token, encode_batch([draft]))
 
-    def tick(self) -> list[Effect]:
+    def appended(self, token: int, code: ErrorCode, base_offset: int) -> list[Effect]:  # noqa: ARG002
+        """Tell the core the fate of an append."""
+        return self.core.appended(token, code, self.now_ms())
+
+    def append_timed_out(self, token: int) -> list[Effect]:  # noqa: ARG002
+        """A decision is awaited however long it takes: answering earlier could only guess."""
+        return []
+
+    def unload(self) -> list[Effect]:
+        """Forget everything; whoever waits is told."""
+        return self.core.unload()
+
+    def tick(self, now_ms: int) -> list[Effect]:
         """Let the core act on its deadlines."""
-        return self.core.tick(self.clock.wall_ms())
+        return self.core.tick(now_ms)
 
     def deadline_ms(self) -> int | None:
         """When the core wants to be woken."""
@@ -152,8 +166,7 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
         )
 
     def _report_marker(self, effect: WriteMarkers, partition: TopicPartition) -> None:
-        now_ms = self.clock.wall_ms()
-        self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, now_ms))
+        self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, self.now_ms()))
 
 
 class Transactions:
@@ -169,8 +182,7 @@ class Transactions:
         """Follow the leadership of the transaction topic's partitions."""
         mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == TRANSACTION_TOPIC}
         for index in self._coordinators.keys() - mine.keys():
-            gone = self._coordinators.pop(index)
-            gone.close(gone.core.unload())
+            self._coordinators.pop(index).close()
         for index in mine.keys() - self._coordinators.keys():
             self._coordinators[index] = TransactionPartition(self._broker, mine[index], self.tasks)
 
@@ -179,8 +191,8 @@ class Transactions:
         topic = self._broker.state.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             return ErrorCode.NOT_COORDINATOR
-        index = coordinator_partition(transactional_id, len(topic.partitions))
-        return self._coordinators.get(index, ErrorCode.NOT_COORDINATOR)
+        coordinator = self._coordinators.get(coordinator_partition(transactional_id, len(topic.partitions)))
+        return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
 
     def leader_of(self, transactional_id: str) -> int | None:
         """The broker that coordinates a transactional id."""
@@ -196,7 +208,7 @@ class Transactions:
     def close(self) -> None:
         """Stop all coordinators."""
         for coordinator in self._coordinators.values():
-            coordinator.close(coordinator.core.unload())
+            coordinator.close()
         self._coordinators.clear()
         self.tasks.cancel()
 

@@ -129,6 +129,8 @@ def _decompress_snappy_into(data: Buffer, output: memoryview) -> int:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, output)
+    if len(view) < len(_XERIAL_HEADER):
+        raise CorruptBatchError("snappy data ends inside its header")
     position, size = len(_XERIAL_HEADER), 0
     while position < len(view):
         block_end = _xerial_block_end(view, position)
@@ -148,6 +150,8 @@ def _xerial_block_end(view: memoryview, position: int) -> int:
 
 
 def _decompress_snappy_block(block: memoryview, output: memoryview) -> int:
+    if not len(block):
+        raise CorruptBatchError("snappy data is empty")
     snappy = _cramjam().snappy
     declared = int(snappy.decompress_raw_len(block))
     if declared > _SNAPPY_EXPANSION_MAX * len(block):

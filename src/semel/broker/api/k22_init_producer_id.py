@@ -33,7 +33,7 @@ async def answer(context: Context, request: InitProducerIdRequest) -> InitProduc
     transactional_id, timeout_ms = request.transactional_id, request.transaction_timeout_ms
     expected = Producer(request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
     result = await coordinator.ask(
-        lambda token, now_ms: coordinator.core.init_producer_id(
+        lambda core, token, now_ms: core.init_producer_id(
             token, transactional_id, timeout_ms, now_ms, expected=expected
         )
     )

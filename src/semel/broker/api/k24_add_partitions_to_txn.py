@@ -99,7 +99,7 @@ async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[
     if row.verify_only:
         return coordinator.core.verify_partitions(row.transactional_id, producer, partitions)
     result = await coordinator.ask(
-        lambda token, now_ms: coordinator.core.add_partitions(
+        lambda core, token, now_ms: core.add_partitions(
             token, row.transactional_id, producer, frozenset(partitions), now_ms
         )
     )

@@ -33,7 +33,7 @@ async def answer(context: Context, request: AddOffsetsToTxnRequest) -> AddOffset
     index = coordinator_partition(request.group_id, len(context.broker.state.topics[GROUP_TOPIC].partitions))
     producer = Producer(request.producer_id, request.producer_epoch)
     result = await coordinator.ask(
-        lambda token, now_ms: coordinator.core.add_partitions(
+        lambda core, token, now_ms: core.add_partitions(
             token, request.transactional_id, producer, frozenset({(GROUP_TOPIC, index)}), now_ms
         )
     )

@@ -30,7 +30,7 @@ async def answer(context: Context, request: EndTxnRequest) -> EndTxnResponse:
     producer = Producer(request.producer_id, request.producer_epoch)
     client_version = EPOCH_BUMP_VERSION if context.version >= 5 else 0
     result = await coordinator.ask(
-        lambda token, now_ms: coordinator.core.end(
+        lambda core, token, now_ms: core.end(
             token,
             request.transactional_id,
             producer,

@@ -90,5 +90,7 @@ async def _write(context: Context, marker: WritableTxnMarker, topic: str, index:
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if topic == GROUP_TOPIC:
-        context.broker.groups.complete_transaction(index, marker.producer_id, commit=marker.transaction_result)
+        context.broker.groups.complete_transaction(
+            index, marker.producer_id, commit=marker.transaction_result, marker_offset=result.base_offset
+        )
     return ErrorCode.NONE
