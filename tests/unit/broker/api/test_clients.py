@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType as Kind
 
 from semel.engine.embedded import Cluster
 from tests.support.kafka_python import KafkaAdminClient, KafkaConsumer
@@ -121,10 +123,10 @@ def test_librdkafka_alters_and_describes_settings(cluster: Cluster, name: str) -
     create_topic(cluster, name)
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     entry = ConfigEntry("retention.ms", "777", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
+    resource = ConfigResource(Kind.TOPIC, name, incremental_configs=[entry])
     for future in client.incremental_alter_configs([resource]).values():
         future.result(WAIT_S)
-    (described,) = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name)]).values()
+    (described,) = client.describe_configs([ConfigResource(Kind.TOPIC, name)]).values()
     found = described.result(WAIT_S)["retention.ms"]
     assert (found.value, found.is_default, found.source) == ("777", False, 1)
 

@@ -6,6 +6,7 @@ from semel.broker.registry import AnyApi, apis
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Field, Message, decode, encode_bytes
 
+ERROR_FIELDS = ("error_code", "partition_error_code")
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -29,7 +30,7 @@ def error_codes(message: Message, version: int) -> list[int]:
     found: list[int] = []
     for field in type(message).FIELDS:
         value = getattr(message, field.name)
-        if field.name.endswith("error_code") and field.in_version(version):
+        if field.name in ERROR_FIELDS and field.in_version(version):
             found.append(value)
         below = value if isinstance(value, list) else [value]
         found += [code for part in below if isinstance(part, Message) for code in error_codes(part, version)]
