@@ -248,7 +248,7 @@ def _swap(
     reached(CompactionStep.SYNCED)
     log.disk.rename(cleaned_path(log.folder, base_offset), swap_path(log.folder, base_offset))
     reached(CompactionStep.CHOSEN)
-    for segment in group:  # oldest first: a tombstone that is gone must not leave an older value behind
+    for segment in group:
         remove_segment_files(log.disk, log.folder, segment.base_offset)
         reached(CompactionStep.ORIGINAL_REMOVED)
     put_in_place(log.disk, log.folder, base_offset)

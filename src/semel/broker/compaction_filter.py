@@ -54,19 +54,23 @@ class BatchFilter:
     def apply(self, batch: bytes, header: BatchHeader) -> bytes | None:
         """The batch as it stays in the log: as it was, smaller, empty, or not at all."""
         if header.is_control:
-            is_unneeded = not self.tracker.is_marker_needed(header)
-            if not is_unneeded:
-                self.markers_kept.add(header.base_offset)
-            kept = [] if is_unneeded and self._is_past_horizon(header) else decode_records(batch, header)
-            needs_horizon = is_unneeded
-        else:
-            kept = [] if self.tracker.is_aborted(header) else self._kept_records(batch, header)
-            needs_horizon = any(record.value is None for record in kept)
+            return self._apply_to_marker(batch, header)
+        kept = [] if self.tracker.is_aborted(header) else self._kept_records(batch, header)
         if not kept:
-            return _encode(header, [], None) if self._stays_empty(header) else None
-        if needs_horizon and not header.has_delete_horizon:
+            return _encode(header, [], None) if self._must_stay(header) else None
+        if not header.has_delete_horizon and any(record.value is None for record in kept):
             return _encode(header, kept, self.now_ms + self.delete_retention_ms)
         return batch if len(kept) == header.record_count else _encode(header, kept, _horizon_ms(header))
+
+    def _apply_to_marker(self, batch: bytes, header: BatchHeader) -> bytes | None:
+        if self.tracker.is_marker_needed(header):
+            self.markers_kept.add(header.base_offset)
+            return batch
+        if self._must_stay(header):
+            return batch
+        if header.has_delete_horizon:
+            return None if self._is_past_horizon(header) else batch
+        return _encode(header, decode_records(batch, header), self.now_ms + self.delete_retention_ms)
 
     def _kept_records(self, batch: bytes, header: BatchHeader) -> list[Record]:
         is_past = self._is_past_horizon(header)
@@ -81,7 +85,7 @@ class BatchFilter:
         horizon_ms = _horizon_ms(header)
         return horizon_ms is not None and horizon_ms <= self.now_ms
 
-    def _stays_empty(self, header: BatchHeader) -> bool:
+    def _must_stay(self, header: BatchHeader) -> bool:
         if header.offset_next == self.group_end_offset:  # a segment must end where the next begins
             return True
         entry = self.producers.get(header.producer_id)

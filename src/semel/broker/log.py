@@ -321,12 +321,10 @@ class PartitionLog:
             return
         place = segment_at(self.segments, offset)
         step = self.segments[place].step_at(offset)
-        end_offset = min(offset, step.base_offset) if step else offset
-        self._before_cut(end_offset)
+        assert step is not None, "a segment ends where the next begins"
+        self._before_cut(min(offset, step.base_offset))
         self._delete_from(place + 1)
-        if step:
-            self.segments[place].truncate(step.position)
-        self.segments[place].drop_index_files()
+        self.segments[place].truncate(step.position)
         self._after_cut(now_ms)
 
     def start_at(self, offset: int, *, now_ms: int) -> None:

@@ -15,7 +15,7 @@ def plan_expired(
     if config.is_deleted:
         counts.append(_expired_by_time(segments[:eligible], config.retention_ms, now_ms))
         counts.append(_expired_by_size(segments[:eligible], segments, config.retention_bytes))
-    return min(eligible, max(counts))
+    return max(counts)
 
 
 def plan_below(segments: Sequence[Segment], offset: int) -> int:

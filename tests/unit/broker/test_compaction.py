@@ -245,6 +245,23 @@ def test_the_last_batch_of_a_producer_stays_though_empty(disk: Disk, tmp_path: P
     assert getattr(caught.value, "code", None) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_the_marker_that_fences_a_producer_stays(disk: Disk, tmp_path: Path) -> None:
+    log = open_log(disk, tmp_path, CONFIG)
+    transactional(log, 1, 0, "k", "1")
+    end_transaction(log, 1, Marker.ABORT, producer_epoch=6)
+    put(log, "k", "2")
+    for round_number in range(3):
+        pad(log)
+        compact_now(log, NOW_MS + round_number * 2 * RETENTION_MS)
+    log.abandon()
+    for name in disk.list_dir(tmp_path / FOLDER):
+        if name.endswith(".snapshot"):
+            disk.remove(tmp_path / FOLDER / name)
+    again = open_log(disk, tmp_path, CONFIG)
+    assert again.producers.entries[1].producer_epoch == 6
+    assert [row[2] for row in rows_of(again) if row[1] == b"k"] == [b"2"]
+
+
 def test_the_last_offset_of_the_compacted_part_stays(disk: Disk, tmp_path: Path) -> None:
     log = open_log(disk, tmp_path, CONFIG)
     put(log, "k", "1")
@@ -347,7 +364,7 @@ def test_slices_of_replaced_segments_stay_readable(disk: Disk, tmp_path: Path) -
         assert piece.slices[0].read() == before
 
 
-class StopHere(Exception):  # noqa: N818
+class StopHere(Exception):
     """The process dies."""
 
 

@@ -150,8 +150,9 @@ def test_a_damaged_batch_is_refused(log: PartitionLog) -> None:
 def test_a_client_sends_exactly_one_batch(log: PartitionLog) -> None:
     assert refused(log, memoryview(b"")) == ErrorCode.INVALID_RECORD
     assert refused(log, memoryview(bytes(batch()) * 2)) == ErrorCode.INVALID_RECORD
-    log.append_as_leader(memoryview(bytes(batch()) * 2), leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
-    assert log.log_end_offset == 2
+    twice = memoryview(bytes(batch([b"a", b"b"])) * 2)
+    log.append_as_leader(twice, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    assert values_of(log) == [(0, b"a"), (1, b"b"), (2, b"a"), (3, b"b")]
     assert refused(log, memoryview(bytes(batch()) + b"x"), Origin.COORDINATOR) == ErrorCode.CORRUPT_MESSAGE
 
 
@@ -180,6 +181,9 @@ def test_counts_and_offsets_must_agree(log: PartitionLog) -> None:
 def test_control_batches_are_refused_from_clients(log: PartitionLog) -> None:
     marker = encode_marker(Marker.COMMIT, producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS, coordinator_epoch=0)
     assert refused(log, memoryview(marker)) == ErrorCode.INVALID_RECORD
+    record = DraftRecord(key=b"\0\0\0\1", value=b"\0" * 6, timestamp_ms=NOW_MS)
+    forged = encode_batch([record], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True, control=True)
+    assert refused(log, memoryview(forged)) == ErrorCode.INVALID_RECORD
 
 
 def test_an_unknown_codec_is_refused(log: PartitionLog) -> None:
@@ -280,6 +284,15 @@ def test_last_stable_offset_and_aborted_transactions(log: PartitionLog) -> None:
     assert [one.producer_id for one in log.aborted_transactions(0, 2)] == [1]
     assert [one.producer_id for one in log.aborted_transactions(4, 7)] == [3]
     assert log.aborted_transactions(7, 7) == []
+
+
+def test_aborted_transactions_that_overlap_are_all_found(log: PartitionLog) -> None:
+    for producer_id in (1, 2):
+        append(log, batch(producer_id=producer_id, sequence=0, transactional=True))
+    for producer_id in (1, 2):
+        end_transaction(log, producer_id, Marker.ABORT)
+    assert [one.producer_id for one in log.aborted_transactions(0, 2)] == [1, 2]
+    assert [one.producer_id for one in log.aborted_transactions(0, 1)] == [1]
 
 
 def test_aborted_transactions_are_found_over_segments(log: PartitionLog) -> None:

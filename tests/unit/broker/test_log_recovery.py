@@ -8,7 +8,7 @@ import pytest
 
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import LogConfig
-from semel.broker.log_files import INDEX_SUFFIXES, LOG, SNAPSHOT, path_of
+from semel.broker.log_files import INDEX_SUFFIXES, LOG, SNAPSHOT, decode_frame, encode_frame, path_of
 from semel.broker.log_state import STATE_FILE
 from semel.broker.recovery import EPOCH_FILE
 from semel.protocol.record_batch import Marker
@@ -288,3 +288,76 @@ def test_a_crash_keeps_what_was_synced_and_a_prefix_of_the_rest(tmp_path: Path) 
         found = values_of(again)
         assert found == values[: len(found)]
         assert again.log_end_offset >= synced
+
+
+def _damage(disk: Disk, root: Path, base_offset: int, position: int) -> None:
+    file = disk.open(path_of(root / FOLDER, base_offset, LOG))
+    file.write_at(position, bytes([file.read_at(position, 1)[0] ^ 0xFF]))
+    file.close()
+
+
+def _sync(disk: Disk, log: PartitionLog) -> None:
+    work = log.unflushed()
+    assert work is not None
+    for file in work.files:
+        disk.sync_now(file)
+    log.mark_flushed(work)
+    log.checkpoint()
+
+
+def test_the_last_segment_is_checked_unless_the_stop_was_clean(disk: Disk, tmp_path: Path) -> None:
+    log = open_log(disk, tmp_path)
+    append(log, batch([b"a"]))
+    append(log, batch([b"b"]))
+    _sync(disk, log)
+    size_bytes = log.size_bytes
+    log.abandon()
+    _damage(disk, tmp_path, 0, size_bytes - 2)
+    found, truncated_bytes = reopened(disk, tmp_path, clean=False)
+    assert (found.values, truncated_bytes) == ([(0, b"a")], size_bytes // 2)
+
+
+def test_a_sealed_segment_is_checked_beyond_what_was_synced(disk: Disk, tmp_path: Path) -> None:
+    log = open_log(disk, tmp_path, CONFIG)
+    append(log, batch([b"a"]))
+    _sync(disk, log)
+    append(log, batch([b"b"]))
+    size_bytes = log.size_bytes
+    log.roll(NOW_MS)
+    append(log, batch([b"c"]))
+    log.abandon()
+    _damage(disk, tmp_path, 0, size_bytes - 2)
+    found, truncated_bytes = reopened(disk, tmp_path, clean=False)
+    assert (found.values, truncated_bytes) == ([(0, b"a")], size_bytes)
+
+
+def test_snapshots_of_a_part_that_was_cut_off_are_not_used(disk: Disk, tmp_path: Path) -> None:
+    log = filled(disk, tmp_path)
+    oldest = log.segments[1].base_offset
+    assert oldest in _offsets(disk, tmp_path, SNAPSHOT)
+    log.truncate_to(1, now_ms=NOW_MS)
+    log.config = LogConfig()
+    while log.log_end_offset < oldest + 3:
+        append(log, batch([b"other"]))
+    log.roll(NOW_MS)
+    before = facts_of(log)
+    disk.remove(path_of(tmp_path / FOLDER, log.log_end_offset, SNAPSHOT))
+    log.abandon()
+    assert reopened(disk, tmp_path, clean=False) == (before, 0)
+
+
+def test_leader_epochs_beyond_the_log_are_dropped(disk: Disk, tmp_path: Path) -> None:
+    log = filled(disk, tmp_path)
+    before = facts_of(log)
+    log.abandon()
+    lines = [*before.epochs, (90, before.log_end_offset + 5)]
+    text = "\n".join(["0", str(len(lines)), *(f"{epoch} {offset}" for epoch, offset in lines)]) + "\n"
+    disk.write_atomically(tmp_path / FOLDER / EPOCH_FILE, text.encode())
+    assert reopened(disk, tmp_path, clean=False) == (before, 0)
+
+
+def test_an_index_of_another_log_is_not_used() -> None:
+    frame = encode_frame(b"SIX1", 100, b"payload")
+    assert decode_frame(b"SIX1", 100, frame) == b"payload"
+    for magic, log_bytes, data in ((b"SIX1", 101, frame), (b"STX1", 100, frame), (b"SIX1", 100, frame[:-1])):
+        assert decode_frame(magic, log_bytes, data) is None

@@ -6,7 +6,7 @@ from semel.broker.log_types import AppendRefused, Origin
 from semel.broker.producer_snapshot import decode_snapshot, encode_snapshot
 from semel.broker.producer_state import SEQUENCE_MAX, ProducerStates
 from semel.protocol.error_codes import ErrorCode
-from semel.protocol.record_batch import BatchHeader, Marker, read_header
+from semel.protocol.record_batch import BatchHeader, Marker, encode_batch, read_header
 from tests.unit.broker.log_model import NOW_MS, batch
 
 PRODUCER = 7
@@ -105,6 +105,22 @@ def test_a_marker_ends_the_transaction_and_moves_the_epoch() -> None:
     assert refusal(states, header(1, epoch=0, transactional=True)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(states, header(1, epoch=1, transactional=True)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     states.check_data(header(0, epoch=1, transactional=True), Origin.CLIENT)
+
+
+def test_an_aborted_transaction_knows_what_was_stable_then() -> None:
+    states = states_after(header(0, transactional=True))
+    other = read_header(batch(producer_id=8, sequence=0, transactional=True))
+    states.apply_data(other, 1, NOW_MS)
+    aborted = states.apply_marker(header(-1), Marker.ABORT, 0, 2, NOW_MS)
+    assert aborted is not None
+    assert aborted.last_stable_offset == 1
+
+
+def test_a_marker_that_compaction_emptied_changes_nothing() -> None:
+    states = states_after(header(0, transactional=True))
+    empty = encode_batch([], producer_id=PRODUCER, producer_epoch=0, transactional=True, control=True)
+    assert states.replay(empty, read_header(empty)) is None
+    assert states.has_open_transaction(PRODUCER)
 
 
 def test_a_completed_transaction_is_unstable_until_its_marker_is_replicated() -> None:
