@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from semel.cli.shell import Command, run_guarded
 
 COMMANDS = (
+    Command("cluster", "semel.cli.cluster", "start, list and stop Kafka clusters on this machine"),
     Command("demo", "semel.cli.demo", "show in a few seconds what works"),
     Command("doctor", "semel.cli.doctor", "look for what semel needs on this machine and say what to do"),
 )
