@@ -45,8 +45,7 @@ class Pipe:
     def send(self, data: bytes) -> None:
         """Put bytes, or the END, on their way."""
         for piece in self._cut(data):
-            earliest = self._pieces[-1][0] if self._pieces else 0.0
-            self._pieces.append((max(self._loop.time() + self._draw_delay_ms() / 1000, earliest), piece))
+            self._pieces.append((self._loop.time() + self._draw_delay_ms() / 1000, piece))
             self.waiting_bytes += len(piece)
         self.pump()
 

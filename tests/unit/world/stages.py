@@ -24,6 +24,7 @@ from semel.world.loop import VirtualLoop, run_virtual
 from semel.world.network import Serve
 
 FRAME_BYTES_MAX = 32 << 20
+SCENARIO_S_MAX = 60
 STAGES = ("asyncio", "uvloop", "virtual")
 
 
@@ -59,7 +60,7 @@ class Scene:
             await connection.wait_lost()  # type: ignore[attr-defined]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that must become true; the test's own time limit ends a wait in vain."""
+        """Wait for something that must become true; the scenario's limit ends a wait in vain."""
         while not condition():
             await self.clock.sleep_ms(1)
 
@@ -86,8 +87,11 @@ def _virtual_scene(loop: VirtualLoop) -> Scene:
 async def _watched(scenario: Scenario, scene: Scene) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: scene.loop_errors.append(context))
+    # pytest's own limit cannot interrupt uvloop; in virtual time a wait in vain is found without a timer.
+    limit_s = None if isinstance(loop, VirtualLoop) else SCENARIO_S_MAX
     try:
-        await scenario(scene)
+        async with asyncio.timeout(limit_s):
+            await scenario(scene)
     finally:
         await scene.close()
     assert scene.loop_errors == []

@@ -73,3 +73,11 @@ def test_a_jump_moves_one_wall_clock_and_nothing_else() -> None:
         assert [round(ms, 3) for ms in rang] == [1000]
 
     run_virtual(1, main)
+
+
+def test_the_wall_clock_does_not_lose_a_millisecond_to_rounding() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        loop._now_s = 1.001  # times 1000 this is a little less than 1001
+        assert VirtualClock(loop, start_wall_ms=0).wall_ms() == 1001
+
+    run_virtual(1, main)

@@ -143,9 +143,10 @@ def test_an_end_inside_a_frame_is_a_failure(kept: int) -> None:
 def test_a_declared_length_costs_nothing_until_bytes_arrive() -> None:
     desk = Desk()
     desk.feed(struct.pack(">i", 100_000_000) + b"a")
-    assert len(desk.get_buffer(-1)) <= FRAME_START_BYTES_MAX
+    room_bytes = [len(desk.get_buffer(-1))]
     desk.feed(bytes(FRAME_START_BYTES_MAX))
-    assert len(desk.get_buffer(-1)) <= 2 * FRAME_START_BYTES_MAX
+    room_bytes.append(len(desk.get_buffer(-1)))
+    assert max(room_bytes) <= FRAME_START_BYTES_MAX
 
 
 def test_a_buffer_still_held_by_a_transport_can_grow() -> None:

@@ -152,6 +152,7 @@ def test_a_peer_that_is_not_read_is_held_back_and_loses_nothing(stage: str) -> N
         sending = asyncio.ensure_future(send())
         await scene.until(lambda: bool(served) and served[0]._reading_paused)
         await scene.until(lambda: not connection._writable.is_set())  # type: ignore[attr-defined]
+        await scene.clock.sleep_ms(20)  # nothing to wait for: time in which too much could arrive
         assert served[0]._waiting_bytes <= WAITING_BYTES_HIGH + frame_bytes
         assert len(sent) < frames
         gate.set()
@@ -262,6 +263,7 @@ def test_a_connection_may_close_its_own_listener(stage: str) -> None:
         async def close_all(connection: Connection) -> None:
             await connection.read_frame()
             await listener.close(grace_ms=0)
+            await scene.clock.sleep_ms(1)  # would not come back if it had cancelled itself
             done.set()
 
         listener = await scene.listen(close_all)

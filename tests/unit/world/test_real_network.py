@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from semel.errors import ConnectionFailure
 from semel.world import Connection
 from semel.world.frames import FRAME_START_BYTES_MAX
+from semel.world.real_connection import HOLD_BYTES_MAX
 from tests.unit.world.stages import FRAME_BYTES_MAX, Collector, Scene, echo, framed, play, read
 
 pytestmark = pytest.mark.parametrize("stage", ["asyncio", "uvloop"])
@@ -108,13 +109,38 @@ def test_a_reset_is_a_failure_after_the_frames_that_came(stage: str) -> None:
 
 def test_what_was_asked_before_the_peer_stopped_sending_is_answered(stage: str) -> None:
     async def scenario(scene: Scene) -> None:
-        listener = await scene.listen(echo)
+        async def answer_late(connection: Any) -> None:
+            question = await read(connection)
+            await scene.until(lambda: bool(connection._ended))
+            connection.write(framed(question or b""))
+
+        listener = await scene.listen(answer_late)
         reader, writer = await asyncio.open_connection(listener.host, listener.port)
         writer.write(framed(b"question"))
         writer.write_eof()
         assert await reader.read() == framed(b"question")
         writer.close()
         await writer.wait_closed()
+        await listener.close()
+
+    play(stage, scenario)
+
+
+def test_little_is_held_back_however_many_frames_wait(stage: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        held: list[int] = []
+
+        async def answer_much(connection: Any) -> None:
+            await scene.until(lambda: len(connection._frames) == 10)
+            while (frame := await connection.read_frame()) is not None:
+                connection.write(framed(bytes(frame)), bytes(40_000 - 5))
+                held.append(connection._held_bytes)
+
+        listener = await scene.listen(answer_much)
+        connection = await scene.connect(listener)
+        connection.write(*(framed(bytes([n])) for n in range(10)))
+        await scene.until(lambda: len(held) == 10)
+        assert 0 < max(held) <= HOLD_BYTES_MAX
         await listener.close()
 
     play(stage, scenario)
@@ -144,7 +170,8 @@ def test_declaring_much_and_sending_little_costs_little(stage: str) -> None:
         connection = await scene.connect(listener)
         connection.write(struct.pack(">i", 30_000_000), b"little")
         await scene.until(lambda: bool(served) and served[0]._partial is not None)
-        assert len(served[0]._partial) <= FRAME_START_BYTES_MAX
+        size_bytes = len(served[0]._partial)
+        assert size_bytes <= FRAME_START_BYTES_MAX
         await listener.close()
 
     play(stage, scenario)

@@ -127,6 +127,21 @@ def test_a_sync_covers_what_was_written_before_it_not_during_it() -> None:
     assert after_crash(disk) == b"before"
 
 
+def test_the_next_sync_covers_what_was_overwritten_during_one() -> None:
+    disk, file = made(sync_delay_ms=50)
+
+    async def main(loop: VirtualLoop) -> None:
+        file.append(b"before")
+        syncing = asyncio.ensure_future(disk.sync(file))
+        await asyncio.sleep(0.01)
+        file.write_at(0, b"BE")
+        await syncing
+        disk.sync_now(file)
+
+    run_virtual(1, main)
+    assert after_crash(disk) == b"BEfore"
+
+
 def test_a_sync_that_began_early_and_ends_late_takes_nothing_back() -> None:
     disk, file = made(sync_delay_ms=100)
 
