@@ -161,8 +161,8 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, requires_sequence_zero: bool = False
     ) -> Verification | None:
-        """Token for the append that follows; None when a transaction of the producer is open already."""
-        if producer_id in self._open:
+        """Token for the append that follows; None when a transaction of this producer epoch is open already."""
+        if self._is_open(producer_id, producer_epoch):
             return None
         pending = self._verifications.get(producer_id)
         if pending is None or producer_epoch > pending.producer_epoch:
@@ -174,7 +174,7 @@ class ProducerStates:
 
     def check_verified(self, header: BatchHeader, token: Verification | None) -> None:
         """Refuse a first transactional write that was not verified, or that a marker has overtaken since."""
-        if header.producer_id in self._open:
+        if self._is_open(header.producer_id, header.producer_epoch):
             return
         if token is None or self._verifications.get(header.producer_id) is not token:
             raise AppendRefused(
@@ -264,6 +264,11 @@ class ProducerStates:
     def has_open_transaction(self, producer_id: int) -> bool:
         """Whether the producer has written here in a transaction that has no marker yet."""
         return producer_id in self._open
+
+    def _is_open(self, producer_id: int, producer_epoch: int) -> bool:
+        # A newer epoch means that the open transaction is decided and its marker on the way: a batch of the next
+        # transaction must not slip in before that marker and share its fate.
+        return producer_id in self._open and self.entries[producer_id].producer_epoch == producer_epoch
 
     def _entry(self, producer_id: int) -> ProducerEntry:
         entry = self.entries.get(producer_id)
