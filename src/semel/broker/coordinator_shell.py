@@ -52,6 +52,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         self._token_next = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._unreported: deque[Unreported] = deque()
+        self._reporting = False
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._append_timer: Timer | None = None
@@ -124,11 +125,13 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
             return self.appended(token, ErrorCode(refused.code), -1)
         deadline_ms = self.now_ms() + self._append_wait_ms_max
         self._unreported.append(Unreported(token, result.base_offset, result.last_offset + 1, deadline_ms))
-        if len(self._unreported) == 1:
+        if not self._reporting:
+            self._reporting = True
             self.tasks.start(self._report())
         return []
 
     async def _report(self) -> None:
+        # One task at a time: what is reported may append more, and two tasks would take each other's appends.
         self._append_timer = self.clock.call_later_ms(self._append_wait_ms_max, self._watch_appends)
         try:
             while self._unreported:
@@ -140,6 +143,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
             self.close()
             raise
         finally:
+            self._reporting = False
             self._append_timer.cancel()
 
     def _watch_appends(self) -> None:
@@ -167,6 +171,15 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         self.resigned = True
         self._unreported.clear()
         self.perform(self.unload())
+        self._stop_timers()
+
+    def abandon(self) -> None:
+        """Stop without a word, as a crash does."""
+        self.resigned = True
+        self._unreported.clear()
+        self._stop_timers()
+
+    def _stop_timers(self) -> None:
         for timer in (self._timer, self._append_timer):
             if timer is not None:
                 timer.cancel()
