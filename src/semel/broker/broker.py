@@ -145,6 +145,25 @@ class Broker:
         if self.world.disk.exists(self.folder):
             self.world.disk.write_atomically(self.folder / CLEAN_MARKER, b"")
 
+    def kill(self) -> None:
+        """Die as a killed process does: connections and memory are gone at once, the files stay as they are.
+
+        What is left of the port is closed by `closed`.
+        """
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+        self.server.abort_all()
+        self.groups.abandon()
+        self.transactions.abandon()
+        for partition in self.partitions.values():
+            partition.abandon()
+        self.partitions.clear()
+
+    async def closed(self) -> None:
+        """End the connections' tasks and give the port back."""
+        if self._listener is not None:
+            await self._listener.close(grace_ms=0)
+
     def _drop_orphans(self, state: ClusterState) -> None:
         """Remove folders of partitions that the cluster no longer has, or that belong to a topic of another id."""
         wanted = {

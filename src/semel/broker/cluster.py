@@ -6,16 +6,17 @@ port and data folder. The sync face of this class is `semel.Cluster`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from semel.broker.broker import Broker
-from semel.broker.cluster_state import ClusterId, ClusterState, Node
+from semel.broker.cluster_state import ClusterId, ClusterState, Node, Topic, TopicSet
 from semel.broker.config import BrokerSettings
 from semel.broker.controller import Controller, Refused
 from semel.broker.intercept import Action, Hook, Intercepts, Seen
@@ -93,6 +94,7 @@ class ClusterCore:
         self.intercepts = Intercepts()
         self.links = Links(lambda: self.brokers)
         self.brokers: dict[int, Broker] = {}
+        self._dead: dict[int, tuple[int, asyncio.Task[None]]] = {}  # broker id -> its port, the end of its connections
         self._worlds = world_of
         self._controller: Controller | None = None
         self._metadata_log: PartitionLog | None = None
@@ -134,7 +136,7 @@ class ClusterCore:
         self._open_controller(ids)
         try:
             for broker_id in ids:
-                await self._start_broker(broker_id)
+                await self._start_broker(broker_id, self.settings.port and self.settings.port + broker_id - 1)
             self._create_topics()
         except BaseException:
             await self.stop()
@@ -173,7 +175,7 @@ class ClusterCore:
                 you_want=f"brokers={max(used)}",
             )
 
-    async def _start_broker(self, broker_id: int) -> None:
+    async def _start_broker(self, broker_id: int, port: int) -> None:
         broker = Broker(
             broker_id=broker_id,
             folder=self.settings.data / f"broker-{broker_id}",
@@ -184,7 +186,6 @@ class ClusterCore:
             intercepts=self.intercepts,
             authenticator=self._authenticator,
         )
-        port = self.settings.port + broker_id - 1 if self.settings.port else 0
         broker.start(self.controller.state)
         await broker.listen(self.settings.host, port, self.settings.ssl_context)
         self.brokers[broker_id] = broker
@@ -208,11 +209,43 @@ class ClusterCore:
         for broker in self.brokers.values():
             broker.apply_state(state)
 
+    def kill(self, broker_id: int) -> None:
+        """Let a broker die as a killed process does: nothing is closed in order, only its files are left."""
+        broker = self._running(broker_id)
+        port = broker.node.port
+        del self.brokers[broker_id]
+        self.links.drop(broker_id)
+        broker.kill()
+        self._dead[broker_id] = (port, asyncio.get_running_loop().create_task(broker.closed()))
+
+    async def restart(self, broker_id: int) -> None:
+        """Start a killed broker again, on its old port and from its files; one that runs is killed first."""
+        if broker_id not in self._dead:
+            self.kill(broker_id)
+        port, closed = self._dead.pop(broker_id)
+        await closed
+        self._advance_leader_epochs(broker_id)
+        await self._start_broker(broker_id, port)
+
+    def _running(self, broker_id: int) -> Broker:
+        if broker_id not in self.brokers:
+            running = ", ".join(map(str, self.brokers))
+            raise ConfigError(f"broker {broker_id} is not running", you_want=f"one of: {running or 'none'}")
+        return self.brokers[broker_id]
+
+    def _advance_leader_epochs(self, leader: int) -> None:
+        """Whoever leads again leads anew, so that what the dead one still had on its way is recognised as old."""
+        topics = self.controller.state.topics.values()
+        self.controller.commit([TopicSet(topic=led) for topic in topics if (led := _led_anew(topic, leader)) != topic])
+
     async def stop(self) -> None:
         """Stop every broker in order, then the controller; all logs are closed cleanly."""
         for broker in self.brokers.values():
             await broker.stop()
         self.brokers.clear()
+        for _, closed in self._dead.values():
+            await closed
+        self._dead.clear()
         if self._metadata_log is not None:
             self._metadata_log.close()
             self._metadata_log = None
@@ -227,6 +260,14 @@ class ClusterCore:
     ) -> Hook:
         """Arm a fault hook for one API, named or numbered, or for every request (None)."""
         return self.intercepts.add(api_key_of(api), action, times=times, where=where)
+
+
+def _led_anew(topic: Topic, leader: int) -> Topic:
+    places = tuple(
+        replace(place, leader_epoch=place.leader_epoch + 1) if place.leader == leader else place
+        for place in topic.partitions
+    )
+    return replace(topic, partitions=places)
 
 
 def _is_loopback(host: str) -> bool:

@@ -189,9 +189,18 @@ class Groups:
         self._coordinators.clear()
         self.tasks.cancel()
 
+    def abandon(self) -> None:
+        """Stop all coordinators without a word, as a crash does."""
+        for coordinator in self._coordinators.values():
+            coordinator.abandon()
+        self._coordinators.clear()
+        self.tasks.cancel()
+
 
 def _loaded(partition: Partition) -> Iterator[LoadedRecord | LoadedMarker]:
     for data, position, header in stored_batches(partition):
+        if header.is_control and not header.record_count:  # compaction took the marker and kept its place
+            continue
         if header.is_control:
             marker, _ = decode_marker(data, header, position)
             commit = marker is Marker.COMMIT

@@ -7,7 +7,7 @@ use. Fault hooks meet these requests as they meet those of clients, and a link c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from semel.broker.context import Context, Session
@@ -32,6 +32,12 @@ class Links:
         """`brokers` gives those that run now."""
         self._brokers = brokers
         self._cut: set[tuple[int, int]] = set()
+        self._under_way: dict[int, set[asyncio.Future[Message | None]]] = {}
+
+    def drop(self, target: int) -> None:
+        """A broker is gone, and with it the requests it was working on."""
+        for request in self._under_way.pop(target, set()):
+            request.cancel()
 
     def cut(self, source: int, target: int) -> None:
         """Let nothing pass from one broker to another."""
@@ -65,11 +71,22 @@ class Links:
             await hold(hook, broker.world.clock, action.ms)
         if isinstance(action, AnswerError):
             return api.refuse(request, action.code)
-        answer = await api.answer(context, request)
+        answer = await self._carry_out(target, api.answer(context, request))
         if isinstance(action, (DropResponse, CutMidFrame)):
             raise ConnectionFailure(f"the answer from broker {target} to broker {source} was lost")
         self._reached(target, source)
         return answer
+
+    async def _carry_out(self, target: int, work: Awaitable[Message | None]) -> Message | None:
+        """A request that has arrived is carried out even when the asker is gone, but not when its target dies."""
+        request = asyncio.ensure_future(work)
+        under_way = self._under_way.setdefault(target, set())
+        under_way.add(request)
+        request.add_done_callback(under_way.discard)
+        await asyncio.wait({request})
+        if request.cancelled():
+            raise ConnectionFailure(f"broker {target} died")
+        return request.result()
 
     def _reached(self, source: int, target: int) -> Broker:
         broker = self._brokers().get(target)

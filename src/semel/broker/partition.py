@@ -160,6 +160,10 @@ class Partition:
         """First offset that a consumer of this isolation level may not read."""
         return self.log.last_stable_offset if isolation_level == READ_COMMITTED else self.log.high_watermark
 
+    def abandon(self) -> None:
+        """Let go of the files and write nothing, as a crash does."""
+        self.log.abandon()
+
     def close(self) -> None:
         """Clean stop; whoever waits is woken and finds the partition gone."""
         for waiter in tuple(self.waiters):

@@ -92,6 +92,11 @@ class Server:
         while await connection.read_frame() is not None:
             pass
 
+    def abort_all(self) -> None:
+        """End every connection at once; what is queued is lost."""
+        for connection in list(self._sessions):
+            connection.abort()
+
     def close_idle(self, idle_ms_max: float) -> None:
         """End connections on which nothing moved for too long: half-open ones, and those that do not read answers."""
         if idle_ms_max < 0:

@@ -212,6 +212,13 @@ class Transactions:
         self._coordinators.clear()
         self.tasks.cancel()
 
+    def abandon(self) -> None:
+        """Stop all coordinators without a word, as a crash does."""
+        for coordinator in self._coordinators.values():
+            coordinator.abandon()
+        self._coordinators.clear()
+        self.tasks.cancel()
+
 
 def _stored_records(partition: Partition) -> Iterator[tuple[bytes, bytes | None]]:
     for data, position, header in stored_batches(partition):

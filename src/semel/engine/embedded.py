@@ -241,6 +241,16 @@ class Cluster:
         intercepts = self.core.intercepts
         self._on_loop(intercepts.clear if hook is None else lambda: intercepts.remove(hook))
 
+    def kill(self, broker_id: int) -> None:
+        """Let a broker die as a killed process does: its files are all that is left."""
+        self._on_loop(lambda: self.core.kill(broker_id))
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker again on its old port and from its files; one that runs is killed first."""
+        if self._thread is None:
+            raise ConfigError("in async code restart a broker with `await cluster.core.restart(…)`")
+        self._thread.call(self.core.restart(broker_id), START_S_MAX)
+
     def _on_loop(self, function: Callable[[], T]) -> T:
         async def run() -> T:
             return function()
