@@ -87,6 +87,7 @@ class Hook:
     times: int | None
     where: Callable[[Seen], bool]
     fired: int = 0
+    removed: bool = False
     on_fire: list[Callable[[Seen], None]] = field(default_factory=list)
     on_remove: list[Callable[[], None]] = field(default_factory=list)
 
@@ -142,6 +143,7 @@ class Intercepts:
         """Disarm a hook and let go what it delays; its count stays readable."""
         if hook in self._hooks:
             self._hooks.remove(hook)
+        hook.removed = True
         for callback in hook.on_remove:
             callback()
 
