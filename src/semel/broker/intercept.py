@@ -105,6 +105,8 @@ class Hook:
 
 async def hold(hook: Hook, clock: Clock, ms: float) -> None:
     """Wait until the time is up or the hook is removed."""
+    if hook.removed:
+        return
     over = asyncio.Event()
     timer = clock.call_later_ms(ms, over.set)
     hook.on_remove.append(over.set)
