@@ -6,7 +6,7 @@ Why:   what lies below the recovery point was synced and is believed; the rest i
        where the next begins, also after compaction, so a lost end shows even when nothing is left to be damaged.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from semel.broker.compaction_swap import finish_swaps
@@ -31,6 +31,7 @@ class Recovered:
     producers: ProducerStates
     epochs: LeaderEpochs
     state: LogState
+    saved_state: LogState
     truncated_bytes: int
 
 
@@ -39,6 +40,7 @@ def recover(disk: Disk, folder: Path, config: LogConfig, *, now_ms: int, clean: 
     disk.make_dirs(folder)
     finish_swaps(disk, folder)
     state = read_state(disk, folder)
+    saved_state = replace(state)
     segments = _open_segments(disk, folder, config, state, now_ms)
     truncated_bytes = _cut_unsound(segments, state, clean=clean)
     segments = _agree_on_start(segments, state, config, now_ms)
@@ -50,7 +52,12 @@ def recover(disk: Disk, folder: Path, config: LogConfig, *, now_ms: int, clean: 
     state.recovery_point = min(state.recovery_point, log_end_offset)
     state.high_watermark = min(max(state.high_watermark, state.log_start_offset), log_end_offset)
     return Recovered(
-        segments=segments, producers=producers, epochs=epochs, state=state, truncated_bytes=truncated_bytes
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        state=state,
+        saved_state=saved_state,
+        truncated_bytes=truncated_bytes,
     )
 
 
