@@ -10,13 +10,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from semel.broker.compaction_filter import BatchFilter, TransactionTracker
+from semel.broker.compaction_filter import BatchFilter, TransactionTracker, readable_records
 from semel.broker.compaction_swap import cleaned_path, put_in_place, remove_segment_files, swap_path
 from semel.broker.log import PartitionLog
 from semel.broker.log_files import remove_if_there
 from semel.broker.log_lookup import find_aborted
 from semel.broker.segment import Segment
-from semel.protocol.record_batch import decode_records
 from semel.world.disk import File
 
 KEYS_MAX = 2_000_000
@@ -190,7 +189,7 @@ def _newest_offsets(
             is_aborted = not header.is_control and tracker.is_aborted(header)
             if header.is_control or is_aborted or header.last_offset < plan.dirty_offset:
                 continue
-            for record in decode_records(batch, header):
+            for record in readable_records(batch, header) or ():
                 if record.key is not None:
                     newest[record.key] = record.offset
         yield from guard.pause()

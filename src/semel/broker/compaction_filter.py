@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from semel.broker.log_types import AbortedTransaction
 from semel.broker.producer_state import NO_OFFSET, ProducerEntry
+from semel.errors import ProtocolError
 from semel.protocol.record_batch import BatchHeader, DraftRecord, Record, TimestampType, decode_records, encode_batch
 
 
@@ -55,7 +56,11 @@ class BatchFilter:
         """The batch as it stays in the log: as it was, smaller, empty, or not at all."""
         if header.is_control:
             return self._apply_to_marker(batch, header)
-        kept = [] if self.tracker.is_aborted(header) else self._kept_records(batch, header)
+        records = [] if self.tracker.is_aborted(header) else readable_records(batch, header)
+        if records is None:
+            return batch
+        is_past = self._is_past_horizon(header)
+        kept = [record for record in records if self._is_kept(record, is_past_horizon=is_past)]
         if not kept:
             return _encode(header, [], None) if self._must_stay(header) else None
         if not header.has_delete_horizon and any(record.value is None for record in kept):
@@ -71,10 +76,6 @@ class BatchFilter:
         if header.has_delete_horizon:
             return None if self._is_past_horizon(header) else batch
         return _encode(header, decode_records(batch, header), self.now_ms + self.delete_retention_ms)
-
-    def _kept_records(self, batch: bytes, header: BatchHeader) -> list[Record]:
-        is_past = self._is_past_horizon(header)
-        return [record for record in decode_records(batch, header) if self._is_kept(record, is_past_horizon=is_past)]
 
     def _is_kept(self, record: Record, *, is_past_horizon: bool) -> bool:
         if record.key is None or record.offset < self.newest.get(record.key, NO_OFFSET):
@@ -94,6 +95,14 @@ class BatchFilter:
         if entry.last_data_offset != NO_OFFSET:
             return header.last_offset == entry.last_data_offset
         return header.is_control and header.producer_epoch == entry.producer_epoch
+
+
+def readable_records(batch: bytes, header: BatchHeader) -> list[Record] | None:
+    """The records; None for a batch with a right checksum and nonsense inside, which compaction leaves as it is."""
+    try:
+        return decode_records(batch, header)
+    except ProtocolError:
+        return None
 
 
 def _horizon_ms(header: BatchHeader) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from semel.broker.log_types import AbortedTransaction, FileSlice, LogSlice, OffsetAndTimestamp
 from semel.broker.segment import Segment
+from semel.errors import ProtocolError
 from semel.protocol.record_batch import BatchHeader, Record, decode_records
 
 
@@ -56,8 +57,7 @@ def find_timestamp(segments: Sequence[Segment], timestamp_ms: int, offset_min: i
 def _first_record(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, offset_min: int
 ) -> OffsetAndTimestamp | None:
-    batch = segment.batch_at(position, header.size_bytes)
-    for record in decode_records(batch, header):
+    for record in _records(segment, position, header):
         if record.timestamp_ms >= timestamp_ms and record.offset >= offset_min:
             return OffsetAndTimestamp(
                 offset=record.offset, timestamp_ms=record.timestamp_ms, leader_epoch=header.leader_epoch
@@ -89,7 +89,15 @@ def _newest_record(segment: Segment, offset_min: int, best: OffsetAndTimestamp |
 def _records_above(segment: Segment, position: int, header: BatchHeader, timestamp_ms: int) -> list[Record]:
     if header.max_timestamp_ms <= timestamp_ms:
         return []
-    return decode_records(segment.batch_at(position, header.size_bytes), header)
+    return _records(segment, position, header)
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    """The records of a batch; one that no reader could decode either stands for itself as its header says."""
+    try:
+        return decode_records(segment.batch_at(position, header.size_bytes), header)
+    except ProtocolError:
+        return [Record(offset=header.base_offset, timestamp_ms=header.max_timestamp_ms, key=None, value=None)]
 
 
 def find_aborted(segments: Sequence[Segment], offset_start: int, offset_limit: int) -> list[AbortedTransaction]:

@@ -55,7 +55,18 @@ class Bounds(NamedTuple):
 class Segment:
     """Batches from `base_offset` up to the next segment."""
 
-    __slots__ = ("aborted", "base_offset", "disk", "file", "folder", "index", "shared", "size_bytes", "touched_ms")
+    __slots__ = (
+        "aborted",
+        "base_offset",
+        "created_ms",
+        "disk",
+        "file",
+        "folder",
+        "index",
+        "shared",
+        "size_bytes",
+        "touched_ms",
+    )
 
     def __init__(self, disk: Disk, folder: Path, base_offset: int, *, interval_bytes: int, now_ms: int) -> None:
         """Open the file, or make it; the index is empty until `load` or `rebuild`."""
@@ -67,6 +78,7 @@ class Segment:
         self.size_bytes = self.file.size_bytes
         self.index = SegmentIndex(base_offset, interval_bytes)
         self.aborted: list[AbortedTransaction] | None = []  # None: not known, to be replayed
+        self.created_ms = now_ms
         self.touched_ms = now_ms  # stands in for the time of records that carry none
 
     @classmethod

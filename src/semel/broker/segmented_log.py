@@ -108,7 +108,7 @@ class SegmentedLog:
             return active
         first_ms = active.index.first_timestamp_ms
         is_timed = first_ms >= 0 and timestamp_ms >= 0
-        waited_ms = timestamp_ms - first_ms if is_timed else now_ms - active.touched_ms
+        waited_ms = timestamp_ms - first_ms if is_timed else now_ms - active.created_ms
         is_full = active.size_bytes + size_bytes > self.config.segment_bytes_max
         return self.roll(now_ms) if is_full or waited_ms > self.config.segment_ms_max else active
 

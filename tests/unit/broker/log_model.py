@@ -11,6 +11,7 @@ from semel.broker.log_types import AppendResult, Origin
 from semel.broker.producer_state import ProducerEntry
 from semel.protocol.compression import Codec
 from semel.protocol.record_batch import (
+    HEADER_BYTES,
     BatchHeader,
     DraftRecord,
     Marker,
@@ -19,6 +20,7 @@ from semel.protocol.record_batch import (
     encode_batch,
     encode_marker,
     iter_headers,
+    stamp_producer,
 )
 from semel.world.disk import Disk
 
@@ -54,6 +56,14 @@ def batch(
             codec=codec,
         )
     )
+
+
+def nonsense(times_ms: int = NOW_MS) -> memoryview:
+    """A batch whose header and checksum are right and whose records are not records."""
+    data = bytearray(batch([b"x" * 40], times_ms=[times_ms]))
+    data[HEADER_BYTES:] = b"\xff" * (len(data) - HEADER_BYTES)
+    stamp_producer(data, producer_id=-1, producer_epoch=-1, base_sequence=-1)
+    return memoryview(data)
 
 
 def open_log(disk: Disk, root: Path, config: LogConfig | None = None, *, clean: bool = False) -> PartitionLog:

@@ -21,6 +21,7 @@ from tests.unit.broker.log_model import (
     append,
     batch,
     end_transaction,
+    nonsense,
     open_log,
     producers_of,
     read_all,
@@ -362,6 +363,17 @@ def test_slices_of_replaced_segments_stay_readable(disk: Disk, tmp_path: Path) -
         before = piece.slices[0].read()
         compact_now(log, NOW_MS)
         assert piece.slices[0].read() == before
+
+
+def test_a_batch_that_nobody_can_decode_is_left_as_it_is(disk: Disk, tmp_path: Path) -> None:
+    log = open_log(disk, tmp_path, LogConfig())
+    put(log, "k", "1")
+    append(log, nonsense())
+    put(log, "k", "2")
+    log.config = CONFIG
+    pad(log)
+    compact_now(log, NOW_MS)
+    assert [header.base_offset for header in headers_of(log)] == [1, 2, 3]
 
 
 class StopHere(Exception):

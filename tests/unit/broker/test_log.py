@@ -27,7 +27,7 @@ from semel.world.disk import Disk
 from semel.world.real_disk import RealDisk
 from semel.world.rng import SeededRng
 from semel.world.virtual_disk import VirtualDisk
-from tests.unit.broker.log_model import NOW_MS, append, batch, end_transaction, open_log, read_all, values_of
+from tests.unit.broker.log_model import NOW_MS, append, batch, end_transaction, nonsense, open_log, read_all, values_of
 
 
 @pytest.fixture(params=["real", "virtual"])
@@ -357,6 +357,16 @@ def test_time_lookups_begin_at_the_log_start(log: PartitionLog) -> None:
     assert (found.offset, newest.offset) == (1, 2)
 
 
+def test_time_lookups_survive_a_batch_that_nobody_can_decode(log: PartitionLog) -> None:
+    append(log, batch([b"a"]))
+    append(log, nonsense(NOW_MS + 5))
+    append(log, batch([b"b"]))
+    found, newest = log.offset_for_timestamp(NOW_MS + 1), log.max_timestamp_offset()
+    assert found is not None
+    assert newest is not None
+    assert (found.offset, newest.offset) == (1, 1)
+
+
 def test_offset_for_leader_epoch(log: PartitionLog) -> None:
     for leader_epoch in (2, 2, 5):
         append(log, batch([b"a", b"b"]), leader_epoch=leader_epoch)
@@ -460,6 +470,13 @@ def test_segments_roll_by_time(log: PartitionLog) -> None:
     assert len(log.segments) == 1
     append(log, batch(times_ms=[NOW_MS + 1001]))
     assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_segments_without_timestamps_roll_by_age(log: PartitionLog) -> None:
+    log.config = LogConfig(segment_ms_max=1000)
+    for age_ms in (0, 600, 1000, 1001):
+        append(log, batch(times_ms=[-1]), now_ms=NOW_MS + age_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
 
 
 def test_topic_configuration_is_read() -> None:
