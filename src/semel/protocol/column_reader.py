@@ -207,28 +207,29 @@ def _runs(packed: npt.NDArray[np.bool_], chosen: Table) -> Iterator[slice]:
 
 
 class _Unpacker:
-    """Decompresses batches one after another into shared arrays."""
+    """Decompresses batches one after another into shared arrays, each filled before the next is made."""
 
     def __init__(self, source: Bytes, bytes_max: int, place: _Place) -> None:
         self._source = source
         self._left_bytes = bytes_max
         self._place = place
+        self._arena = _room(0)
+        self._used = 0
 
     def unpack(self, batches: Table) -> list[_Segment]:
         """Return the segments that hold the records of these batches, in order."""
         segments: list[_Segment] = []
-        arena, used = _room(0), 0
         spans: list[tuple[int, int, int]] = []
         for batch in batches.tolist():
-            size = self._try(batch, arena[used:])
+            size = self._try(batch, self._arena[self._used :])
             if size is None:
-                segments += _sealed(arena, spans)
-                arena, size = self._new_arena(batch)
-                used, spans = 0, []
-            spans.append((batch[_AT], used, used + size))
-            used += size
+                segments += _sealed(self._arena, spans)
+                self._arena, size = self._new_arena(batch)
+                self._used, spans = 0, []
+            spans.append((batch[_AT], self._used, self._used + size))
+            self._used += size
             self._left_bytes -= size
-        return segments + _sealed(arena, spans)
+        return segments + _sealed(self._arena, spans)
 
     def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
         capacity = min(max(_ARENA_BYTES, 4 * (batch[_END] - batch[_AT])), self._left_bytes)

@@ -1,5 +1,6 @@
 """Record batches as columns: the same records as the slow path, whatever the batches; P1, P2, P3, P4."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -243,3 +244,24 @@ def test_many_compressed_batches_span_several_arenas() -> None:
     ]
     buffer = b"".join(batches) + encode_batch(drafts(b"plain"), base_offset=180)
     assert read_fast(buffer) == read_slow(buffer)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_memory_stays_below_three_times_the_records(codec: Codec) -> None:
+    """Arrow's own count of what decoding holds at its peak: decompressed records and columns, not the input."""
+    rng = np.random.default_rng(1)
+    values = [rng.bytes(400) + bytes(600) for _ in range(2000)]
+    batches = [
+        encode_batch(drafts(*values[start : start + 100]), base_offset=start, codec=codec)
+        for start in range(0, len(values), 100)
+    ]
+    counting = pa.proxy_memory_pool(pa.default_memory_pool())
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(counting)
+    try:
+        decoded = decode(b"".join(batches))
+    finally:
+        pa.set_memory_pool(usual)
+    assert decoded.rows.num_rows == 2000
+    held_max = counting.max_memory() or 0
+    assert 1_000 * 2000 < held_max < 3 * 1_000 * 2000 + (1 << 22)
