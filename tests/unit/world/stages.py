@@ -1,6 +1,7 @@
 """Where the same scenario plays: the real network on asyncio and on uvloop, and the virtual one."""
 
 import asyncio
+import ssl
 import struct
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -38,12 +39,22 @@ class Scene:
     clock: Clock
     loop_errors: list[dict[str, Any]] = field(default_factory=list)
     connections: list[Connection] = field(default_factory=list)
+    listeners: list[Listener] = field(default_factory=list)
 
-    async def listen(self, serve: Serve, connections_max: int = 100) -> Listener:
-        """Listen on any port of the server."""
-        return await self.server.listen(
-            self.host, 0, serve, frame_bytes_max=FRAME_BYTES_MAX, connections_max=connections_max
+    async def listen(
+        self, serve: Serve, connections_max: int = 100, ssl_context: ssl.SSLContext | None = None
+    ) -> Listener:
+        """Listen on any port of the server; closed when the scenario ends."""
+        listener = await self.server.listen(
+            self.host,
+            0,
+            serve,
+            frame_bytes_max=FRAME_BYTES_MAX,
+            ssl_context=ssl_context,
+            connections_max=connections_max,
         )
+        self.listeners.append(listener)
+        return listener
 
     async def connect(self, listener: Listener) -> Connection:
         """Connect from the client; closed when the scenario ends."""
@@ -54,7 +65,9 @@ class Scene:
         return connection
 
     async def close(self) -> None:
-        """Leave nothing open."""
+        """Leave nothing open, also after a failure: uvloop cannot end over an open listener."""
+        for listener in self.listeners:
+            await listener.close(grace_ms=0)
         for connection in self.connections:
             connection.abort()
             await connection.wait_lost()  # type: ignore[attr-defined]

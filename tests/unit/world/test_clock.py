@@ -15,11 +15,12 @@ from tests.unit.world.stages import STAGES, Scene, play
 def test_timers_run_in_order_and_cancelled_ones_never(stage: str) -> None:
     async def scenario(scene: Scene) -> None:
         clock, calls, done = scene.clock, list[str](), asyncio.Event()
-        clock.call_later_ms(40, done.set)
-        clock.call_later_ms(20, lambda: calls.append("second"))
+        # Set in the order they are due: on a busy machine time passes between two of these lines.
+        clock.call_later_ms(-5, lambda: calls.append("at once"))
         clock.call_later_ms(1, lambda: calls.append("first"))
         clock.call_later_ms(10, lambda: calls.append("never")).cancel()
-        clock.call_later_ms(-5, lambda: calls.append("at once"))
+        clock.call_later_ms(20, lambda: calls.append("second"))
+        clock.call_later_ms(40, done.set)
         before = clock.monotonic_ms()
         await done.wait()
         assert calls == ["at once", "first", "second"]
@@ -55,6 +56,17 @@ def test_virtual_time_passes_exactly_and_costs_nothing() -> None:
         assert round(clock.monotonic_ms(), 2) == 3_601_001
 
     run_virtual(1, main)
+
+
+def test_virtual_timers_run_when_they_are_due_however_they_were_set() -> None:
+    async def main(loop: VirtualLoop) -> list[int]:
+        clock, calls = VirtualClock(loop), list[int]()
+        for ms in (30, 10, 20, 40, 0):
+            clock.call_later_ms(ms, lambda ms=ms: calls.append(ms))  # type: ignore[misc]
+        await clock.sleep_ms(35)
+        return calls
+
+    assert run_virtual(1, main) == [0, 10, 20, 30]
 
 
 def test_a_jump_moves_one_wall_clock_and_nothing_else() -> None:

@@ -66,9 +66,7 @@ async def connect_tls(scene: Scene, port: int, context: ssl.SSLContext) -> Conne
 
 def test_tls_carries_small_and_big_frames(stage: str, certificate: tuple[Path, Path]) -> None:
     async def scenario(scene: Scene) -> None:
-        listener = await scene.server.listen(
-            scene.host, 0, echo, frame_bytes_max=FRAME_BYTES_MAX, ssl_context=server_context(certificate)
-        )
+        listener = await scene.listen(echo, ssl_context=server_context(certificate))
         connection = await connect_tls(scene, listener.port, ssl.create_default_context(cafile=certificate[0]))
         bodies = [b"small", b"", bytes(range(256)) * 40_000, *(bytes([n]) * 5000 for n in range(100))]
         for body in bodies:
@@ -83,9 +81,7 @@ def test_tls_carries_small_and_big_frames(stage: str, certificate: tuple[Path, P
 
 def test_a_certificate_that_nobody_trusts_is_refused(stage: str, certificate: tuple[Path, Path]) -> None:
     async def scenario(scene: Scene) -> None:
-        listener = await scene.server.listen(
-            scene.host, 0, echo, frame_bytes_max=100, ssl_context=server_context(certificate)
-        )
+        listener = await scene.listen(echo, ssl_context=server_context(certificate))
         with pytest.raises(ConnectionFailure, match=r"(?i)certificate.verify.failed"):
             await connect_tls(scene, listener.port, ssl.create_default_context())
         await listener.close()
