@@ -1,0 +1,38 @@
+"""Two clusters of one broker each, with the same settings, for all scripts."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from semel.engine.apache import ApacheCluster
+from semel.engine.embedded import Cluster
+from semel.errors import EnvironmentFailure
+from tests.differential.run import Runs
+from tests.differential.talk import Side
+
+SETTINGS = {
+    "group.min.session.timeout.ms": "100",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.max.timeout.ms": "900000",
+    "log.message.timestamp.after.max.ms": "3600000",
+}
+
+
+def _side(name: str, bootstrap: str) -> Side:
+    host, port = bootstrap.split(":")
+    return Side(name, host, int(port))
+
+
+@pytest.fixture(scope="session")
+def runs() -> Iterator[Runs]:
+    """Both clusters, and what the scripts heard from them."""
+    apache = ApacheCluster(brokers=1, config=SETTINGS)
+    try:
+        apache.start()
+    except EnvironmentFailure as failure:
+        pytest.skip(f"Apache Kafka cannot be started here: {failure}")
+    try:
+        with Cluster(brokers=1, config=SETTINGS) as embedded:
+            yield Runs(_side("embedded", embedded.bootstrap), _side("apache", apache.bootstrap))
+    finally:
+        apache.stop()

@@ -1,0 +1,15 @@
+"""The scripts by name."""
+
+from collections.abc import Callable
+
+from tests.differential.scripts import groups, reading, records, settings, topics, transactions
+from tests.differential.talk import Talk
+
+SCRIPTS: dict[str, Callable[[Talk], None]] = {
+    **topics.SCRIPTS,
+    **records.SCRIPTS,
+    **reading.SCRIPTS,
+    **groups.SCRIPTS,
+    **settings.SCRIPTS,
+    **transactions.SCRIPTS,
+}
