@@ -3,7 +3,7 @@
 Keeps: compiled once per user, source text, numba version and CPU; a folder that others can write to is never used,
        since numba's cache files are pickles; without any usable folder the kernels still work, compiled per process.
 Why:   numba's own choice (`__pycache__`, then its user-wide folder) raises where both are read-only, as in many
-       containers, and does not notice a change in a helper that lives in another file. The folder name carries a
+       containers, and does not notice a change in a inlined that lives in another file. The folder name carries a
        digest of all kernel sources, so every version of semel has its own, and each kernel has one signature, so
        processes that compile at the same time write the same bytes (numba replaces files atomically).
 """

@@ -7,7 +7,7 @@ Keeps: P1 every length, count and delta is checked against its bounds before a b
 from enum import IntEnum
 from typing import Any
 
-from semel.protocol.kernels.jit import helper, kernel, types
+from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
     add_item64,
     load_big16,
@@ -126,7 +126,7 @@ def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  #
     return len(table), at, 0
 
 
-@helper
+@inlined
 def _skip_field(source: int, at: int, end: int) -> tuple[int, int]:
     """Return the length of a nullable field, -1 for null, and the position after it, or a negative Fault."""
     length, start = read_varint(source, at, end)
@@ -137,7 +137,7 @@ def _skip_field(source: int, at: int, end: int) -> tuple[int, int]:
     return length, start + max(length, 0)
 
 
-@helper
+@inlined
 def _skip_headers(source: int, at: int, end: int, keep: bool, sums: int) -> int:
     """Check the headers of one record; return the position after them, or a negative Fault."""
     count, at = read_varint(source, at, end)
@@ -162,7 +162,7 @@ def _skip_headers(source: int, at: int, end: int, keep: bool, sums: int) -> int:
     return at
 
 
-@helper
+@inlined
 def _time_fault(time_ms: int, delta_ms: int) -> bool:
     """Whether time + delta leaves the range of 64-bit microseconds; nothing here can overflow."""
     if abs(time_ms) > _TIMESTAMP_MS_MAX or abs(delta_ms) > 2 * _TIMESTAMP_MS_MAX:
@@ -170,7 +170,7 @@ def _time_fault(time_ms: int, delta_ms: int) -> bool:
     return abs(time_ms + delta_ms) > _TIMESTAMP_MS_MAX
 
 
-@helper
+@inlined
 def _check_batch(  # noqa: C901, PLR0911, PLR0917  (one return a check, in the order of the format)
     batches: int, header: int, source: int, at: int, end: int, window: tuple[int, int], sums: int
 ) -> int:

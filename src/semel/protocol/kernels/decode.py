@@ -6,7 +6,7 @@ Why: `check_spans` has judged the same spans before, so nothing is checked here,
 from typing import Any, NamedTuple
 
 from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW
-from semel.protocol.kernels.jit import helper, kernel, types
+from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
     copy_bytes,
     load_big16,
@@ -46,7 +46,7 @@ _CELLS = types.NamedUniTuple(ADDRESS, 3, Cells)
 _HEADER_CELLS = types.NamedTuple((ADDRESS, _CELLS, _CELLS), HeaderCells)
 
 
-@helper
+@inlined
 def _next_varint(source: int, at: int) -> tuple[int, int]:
     byte = load_byte(source, at)
     raw, shift = byte & 0x7F, 7
@@ -59,7 +59,7 @@ def _next_varint(source: int, at: int) -> tuple[int, int]:
     return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
 
 
-@helper
+@inlined
 def _put_field(cells: Cells, row: int, used: int, source: int, at: int) -> tuple[int, int]:
     """Append a nullable field; return the bytes used in the column and the position after the field."""
     length, at = _next_varint(source, at)
@@ -73,7 +73,7 @@ def _put_field(cells: Cells, row: int, used: int, source: int, at: int) -> tuple
     return used, at
 
 
-@helper
+@inlined
 def _put_headers(cells: HeaderCells, row: int, source: int, at: int, sums: int) -> None:
     count, at = _next_varint(source, at)
     for _ in range(count):

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from semel.protocol.kernels.check import ADDRESS, TABLE
-from semel.protocol.kernels.jit import helper, kernel, types
+from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
     copy_bytes,
     is_valid,
@@ -58,7 +58,7 @@ _HEADER_COLUMN = types.NamedTuple((ADDRESS, ADDRESS, types.int64, _COLUMN, _COLU
 _STAMP = types.NamedUniTuple(types.int64, 4, Stamp)
 
 
-@helper
+@inlined
 def _length(column: Column, row: int) -> int:
     """Return the length of a cell, -1 for null."""
     if is_valid(column.valid, column.valid_start + row):
@@ -67,12 +67,12 @@ def _length(column: Column, row: int) -> int:
     return -1
 
 
-@helper
+@inlined
 def _field_size(length: int) -> int:
     return varint_size(length) + max(length, 0)
 
 
-@helper
+@inlined
 def _write_field(target: int, at: int, column: Column, row: int, length: int) -> int:
     at = write_varint(target, at, length)
     if length > 0:
@@ -81,14 +81,14 @@ def _write_field(target: int, at: int, column: Column, row: int, length: int) ->
     return at
 
 
-@helper
+@inlined
 def _header_range(headers: HeaderColumn, row: int) -> tuple[int, int]:
     if headers.lists == 0 or not is_valid(headers.valid, headers.valid_start + row):
         return 0, 0
     return load_item64(headers.lists, row), load_item64(headers.lists, row + 1)
 
 
-@helper
+@inlined
 def _headers_size(headers: HeaderColumn, first: int, last: int) -> int:
     size = varint_size(last - first)
     for index in range(first, last):
@@ -96,7 +96,7 @@ def _headers_size(headers: HeaderColumn, first: int, last: int) -> int:
     return size
 
 
-@helper
+@inlined
 def _write_headers(target: int, at: int, headers: HeaderColumn, first: int, last: int) -> int:
     at = write_varint(target, at, last - first)
     for index in range(first, last):
@@ -105,7 +105,7 @@ def _write_headers(target: int, at: int, headers: HeaderColumn, first: int, last
     return at
 
 
-@helper
+@inlined
 def _write_header(  # noqa: PLR0917  (kernels take positions only)
     target: int, at: int, end: int, count: int, times_ms: tuple[int, int], stamp: Stamp
 ) -> None:
@@ -138,7 +138,7 @@ def measure_rows(keys: Column, values: Column, headers: HeaderColumn, rows: int,
     return size
 
 
-@helper
+@inlined
 def _write_record(  # noqa: PLR0917  (kernels take positions only)
     keys: Column,
     values: Column,

@@ -1,4 +1,4 @@
-"""The compiler's names, for kernels: `kernel` compiles at once and caches, `helper` is compiled into its callers.
+"""The compiler's names, for kernels: `kernel` compiles at once and caches, `inlined` is compiled into its callers.
 
 Why: numba and llvmlite are typed in parts only, so their names pass through here once, untyped, and decorated
      functions keep the signatures that they are written with.
@@ -25,7 +25,7 @@ def intrinsic(generator: Function) -> Any:
     return import_module("numba.extending").intrinsic(generator)
 
 
-def helper(function: Function) -> Function:
+def inlined(function: Function) -> Function:
     """Compile as part of the kernels that call it."""
     return cast(Function, numba.njit(function))
 

@@ -1,6 +1,6 @@
 """The smallest pieces of the kernels: unchecked loads, stores and copies at addresses, and checked varints.
 
-Why: arrays as arguments cost a reference count in every helper, numba's indexing wraps negative numbers, and its slice
+Why: arrays as arguments cost a reference count in every inlined, numba's indexing wraps negative numbers, and its slice
      assignment looks for overlap; each costs more than the work itself at a hundred bytes a record. So kernels work
      on plain addresses. Callers check every position first, and hold the arrays until the kernel returns. Wire
      numbers are always swapped, since numba runs on little-endian machines only.
@@ -8,7 +8,7 @@ Why: arrays as arguments cost a reference count in every helper, numba's indexin
 
 from typing import Any
 
-from semel.protocol.kernels.jit import cgutils, helper, intrinsic, ir, types
+from semel.protocol.kernels.jit import cgutils, inlined, intrinsic, ir, types
 
 _Lowered = tuple[Any, Any]
 
@@ -81,13 +81,13 @@ def copy_bytes(_typing: Any, _target: Any, _target_at: Any, _source: Any, _sourc
     return types.void(*(types.int64,) * 5), generate
 
 
-@helper
+@inlined
 def add_item64(base: int, at: int, number: int) -> None:
     """Add to an item of an array of 64-bit numbers."""
     store_item64(base, at, load_item64(base, at) + number)
 
 
-@helper
+@inlined
 def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_max: int) -> tuple[int, int]:
     raw = 0
     for index in range(bytes_max):
@@ -103,7 +103,7 @@ def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_
     return 0, -2
 
 
-@helper
+@inlined
 def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
     """Read a 32-bit zigzag varint; the second number is the position after it, or a negative Fault."""
     if at < end:
@@ -118,7 +118,7 @@ def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
     return _read_long_varint(source, at, end, 5, 0x0F)
 
 
-@helper
+@inlined
 def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
     """Read a 64-bit zigzag varint; the second number is the position after it, or a negative Fault."""
     if at < end:
@@ -128,7 +128,7 @@ def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
     return _read_long_varint(source, at, end, 10, 0x01)
 
 
-@helper
+@inlined
 def varint_size(value: int) -> int:
     """Count the bytes of a zigzag varint; the value is a signed 64-bit number."""
     zigzag = (value << 1) ^ (value >> 63)
@@ -141,7 +141,7 @@ def varint_size(value: int) -> int:
     return size
 
 
-@helper
+@inlined
 def write_varint(target: int, at: int, value: int) -> int:
     """Write a zigzag varint and return the position after it."""
     zigzag = (value << 1) ^ (value >> 63)
@@ -153,13 +153,13 @@ def write_varint(target: int, at: int, value: int) -> int:
     return at + 1
 
 
-@helper
+@inlined
 def is_valid(bitmap: int, index: int) -> bool:
     """Look up an Arrow validity bit; address zero means that all are valid."""
     return bitmap == 0 or bool((load_byte(bitmap, index >> 3) >> (index & 7)) & 1)
 
 
-@helper
+@inlined
 def mark_null(bitmap: int, index: int) -> None:
     """Clear an Arrow validity bit."""
     byte = load_byte(bitmap, index >> 3)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from semel.protocol.kernels.check import ADDRESS
-from semel.protocol.kernels.jit import helper, kernel, types
+from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import is_valid, load_byte, load_item64, load_word
 
 INT32 = types.Array(types.int32, 1, "C")
@@ -14,7 +14,7 @@ INT64 = types.Array(types.int64, 1, "C")
 NO_PARTITION = -1
 
 
-@helper
+@inlined
 def _murmur2(data: int, start: int, end: int) -> int:
     """Compute murmur2 in 64-bit numbers masked to 32, so that no sign or type promotion can slip in."""
     mask = 0xFFFFFFFF
