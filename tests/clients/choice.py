@@ -1,6 +1,7 @@
 """Which client libraries a test runs with, and how a driver for each is made."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -12,21 +13,20 @@ from tests.clients.drivers.kafka_python import KafkaPythonDriver
 from tests.support.java import CLIENTS_VERSION_OLD, JavaProgram
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-CLASSES = {
+DRIVERS: dict[str, Any] = {
     "java": JavaDriver,
     "confluent": ConfluentDriver,
     "kafka-python": KafkaPythonDriver,
     "aiokafka": AiokafkaDriver,
 }
-NAMES = tuple(CLASSES)
+NAMES = tuple(DRIVERS)
 OLD_JAVA = f"java-{CLIENTS_VERSION_OLD}"
 PROGRAM = "ClientDriver"
 
 
 def can(name: str, need: str) -> bool:
     """Tell whether a library offers what a test needs."""
-    lacks: frozenset[str] = CLASSES[name].lacks if name in CLASSES else frozenset()
-    return need not in lacks
+    return name == OLD_JAVA or need not in DRIVERS[name].lacks
 
 
 def each(*needs: str, argument: str = "driver", old_java: bool = False) -> pytest.MarkDecorator:
@@ -83,5 +83,5 @@ def make_driver(name: str, endpoint: Endpoint, jvms: Jvms) -> Driver:
     """Connect a library to a cluster."""
     if name in ("java", OLD_JAVA):
         return JavaDriver(endpoint, jvms.get(name))
-    made: Driver = CLASSES[name](endpoint)
+    made: Driver = DRIVERS[name](endpoint)
     return made

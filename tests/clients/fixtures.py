@@ -23,8 +23,8 @@ def jvms() -> Iterator[Jvms]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[semel.Cluster]:
-    """Three brokers that let sessions be short."""
-    with semel.Cluster(brokers=3, config={"group.min.session.timeout.ms": "100"}) as started:
+    """Three brokers that let sessions be short and keep records however old they say they are."""
+    with semel.Cluster(brokers=3, config={"group.min.session.timeout.ms": "100", "log.retention.ms": "-1"}) as started:
         yield started
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError as LibraryError
 from aiokafka.errors import for_code
 
@@ -88,13 +89,14 @@ class AiokafkaMember:
     """A consumer of a group."""
 
     def __init__(self, loop: Loop, settings: Settings, topics: Sequence[str]) -> None:
-        """Subscribe; starting waits for the coordinator, not for an assignment."""
+        """Subscribe at once."""
         self._loop = loop
         self._consumer: Any = loop.run(self._open(settings, topics))
 
     async def _open(self, settings: Settings, topics: Sequence[str]) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(*topics, **settings)
+        consumer = AIOKafkaConsumer(**settings)
         await consumer.start()
+        consumer.subscribe(list(topics))  # given to the constructor, start() would wait for an assignment
         return consumer
 
     def poll(self, wait_ms: int) -> list[Received]:
@@ -202,6 +204,7 @@ class AiokafkaDriver:
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
             "group_instance_id": instance_id,
+            "partition_assignment_strategy": (RangePartitionAssignor,),
         }
         return AiokafkaMember(self._loop, settings, topics)
 

@@ -13,6 +13,8 @@ from semel.protocol.error_codes import ErrorCode
 # Above the broker's own limit, so that it is the broker that refuses a record.
 REQUEST_BYTES_MAX = 8_000_000
 READ_WAIT_MS_MAX = 20_000
+# A client that closes waits for the answer to its last fetch.
+FETCH_WAIT_MS = 100
 SESSION_MS = 10_000
 # How often a member says that it is alive; also how soon it learns of a rebalance.
 HEARTBEAT_MS = 100

@@ -6,6 +6,7 @@ from itertools import count as numbers
 from typing import Any
 
 from tests.clients.drivers.face import (
+    FETCH_WAIT_MS,
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,
     REQUEST_BYTES_MAX,
@@ -30,6 +31,11 @@ def encoded(data: bytes | None) -> str | None:
 def decoded(text: str | None) -> bytes | None:
     """Read them back."""
     return None if text is None else base64.b64decode(text)
+
+
+def quoted(text: str) -> str:
+    """Write text as a login module's settings want it inside quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def received(answer: Sequence[Mapping[str, Any]]) -> list[Received]:
@@ -94,7 +100,7 @@ class JavaDriver:
             self._settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": endpoint.ca_file}
         if endpoint.mechanism:
             kind = "plain.PlainLoginModule" if endpoint.mechanism == "PLAIN" else "scram.ScramLoginModule"
-            login = f'username="{endpoint.user}" password="{endpoint.password}"'
+            login = f'username="{endpoint.user}" password="{quoted(endpoint.password or "")}"'
             module = f"org.apache.kafka.common.security.{kind} required {login};"
             self._settings |= {"sasl.mechanism": endpoint.mechanism, "sasl.jaas.config": module}
 
@@ -141,7 +147,12 @@ class JavaDriver:
         wait_ms_max: int = READ_WAIT_MS_MAX,
     ) -> list[Received]:
         isolation = "read_committed" if committed else "read_uncommitted"
-        settings = {"isolation.level": isolation, "auto.offset.reset": reset, "max.poll.records": str(count)}
+        settings = {
+            "isolation.level": isolation,
+            "auto.offset.reset": reset,
+            "max.poll.records": str(count),
+            "fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        }
         fields = {"topic": topic, "start": list(start.items()), "count": count, "wait_ms": wait_ms_max}
         return received(self._ask("consume", settings, **fields))[:count]
 
@@ -154,6 +165,7 @@ class JavaDriver:
             "session.timeout.ms": str(session_ms),
             "heartbeat.interval.ms": str(HEARTBEAT_MS),
             "auto.offset.reset": "earliest",
+            "fetch.max.wait.ms": str(FETCH_WAIT_MS),
             "enable.auto.commit": "false",
             **({"group.instance.id": instance_id} if instance_id else {}),
         }

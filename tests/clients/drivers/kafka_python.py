@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.clients.drivers.face import (
+    FETCH_WAIT_MS,
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,
     REQUEST_BYTES_MAX,
@@ -54,9 +55,9 @@ def received(polled: Mapping[Any, Sequence[Any]]) -> list[Received]:
     ]
 
 
-def has_codec(name: str) -> bool:
-    """Tell whether the package for this codec is installed."""
-    return bool(getattr(codec, f"has_{name}")())
+def missing_codecs() -> frozenset[str]:
+    """Name the codecs whose packages are not installed."""
+    return frozenset(name for name in ("snappy", "lz4", "zstd") if not getattr(codec, f"has_{name}")())
 
 
 class KafkaPythonMember:
@@ -66,6 +67,10 @@ class KafkaPythonMember:
         """Subscribe at once."""
         self._consumer = KafkaConsumer(**settings)
         self._consumer.subscribe(list(topics))
+        for topic in topics:
+            # Asks for metadata now: a first join without any is done again, and a poll that ends during the second
+            # join loses its result for good (ConsumerCoordinator.need_rejoin of 3.0.12).
+            self._consumer.partitions_for_topic(topic)
 
     def poll(self, wait_ms: int) -> list[Received]:
         with refusals():
@@ -86,9 +91,7 @@ class KafkaPythonDriver:
     """kafka-python; its codecs beyond gzip are packages of their own, and it sends no nulls in headers."""
 
     name = "kafka-python"
-    lacks = frozenset(
-        {"null header", "key and value null", *(name for name in ("snappy", "lz4", "zstd") if not has_codec(name))}
-    )
+    lacks = frozenset({"null header", "key and value null"}) | missing_codecs()
 
     def __init__(self, endpoint: Endpoint) -> None:
         """The admin client is opened when it is first needed."""
@@ -155,10 +158,11 @@ class KafkaPythonDriver:
         wait_ms_max: int = READ_WAIT_MS_MAX,
     ) -> list[Received]:
         isolation = "read_committed" if committed else "read_uncommitted"
+        settings = {"isolation_level": isolation, "auto_offset_reset": reset, "fetch_max_wait_ms": FETCH_WAIT_MS}
         deadline = time.monotonic() + wait_ms_max / 1000
         got: list[Received] = []
         with refusals():
-            consumer = KafkaConsumer(**self._settings, isolation_level=isolation, auto_offset_reset=reset)
+            consumer = KafkaConsumer(**self._settings, **settings)
             try:
                 consumer.assign([TopicPartition(topic, partition) for partition in start])
                 for partition, offset in start.items():
@@ -178,6 +182,7 @@ class KafkaPythonDriver:
             "session_timeout_ms": session_ms,
             "heartbeat_interval_ms": HEARTBEAT_MS,
             "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
             "enable_auto_commit": False,
             "group_instance_id": instance_id,
         }
@@ -203,13 +208,16 @@ class KafkaPythonDriver:
     def topic_config(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         with refusals():
-            (entries,) = self._admin.describe_configs([resource], config_filter="all")
+            entries = self._admin.describe_configs([resource], config_filter="all")["topic"][topic]
         return {name: entry["value"] for name, entry in entries.items()}
 
     def set_topic_config(self, topic: str, config: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict(config))
         with refusals():
-            self._admin.alter_configs([resource])
+            answer = self._admin.alter_configs([resource])["topic"][topic]
+        if answer != "OK":
+            # It gives the error as text: "[Error 40] …".
+            raise Refused(int(answer.removeprefix("[Error ").partition("]")[0]), answer)
 
     def groups(self) -> set[str]:
         return {one["group_id"] for one in self._admin.list_groups()}
