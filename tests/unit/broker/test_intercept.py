@@ -105,7 +105,12 @@ def test_a_dropped_message_can_leave_the_connection_open_and_silent(
     cluster: Cluster, partition: Partition, client: RawClient, action: Action, records: int
 ) -> None:
     hook = cluster.intercept("Produce", action)
+    seen = fired(hook)
     client.send(PRODUCE + request_frame(metadata(), METADATA_VERSION))
+    assert seen.wait(WAIT_S_MAX)
+    with RawClient(cluster.bootstrap) as other:
+        check_served(other)
+    assert select.select([client.socket], [], [], 0)[0] == []
     assert rest_of(client) == b""
     assert (hook.fired, partition.records) == (1, records)
 

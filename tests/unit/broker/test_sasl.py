@@ -38,9 +38,10 @@ def authenticator(users: Mapping[str, str] | None = None) -> Authenticator:
 class ScramClient:
     """The client's half, written from the RFC and apart from the code under test."""
 
-    def __init__(self, mechanism: str, user: str, password: str) -> None:
+    def __init__(self, mechanism: str, user: str, password: str, *, binding: str = "biws", nonce: str = "") -> None:
         self.hash = SCRAM_HASHES[mechanism]
         self.password = password.encode()
+        self.binding, self.nonce = binding, nonce
         name = user.replace("=", "=3D").replace(",", "=2C")
         self.first_bare = f"n={name},r=clientnonce"
 
@@ -52,7 +53,7 @@ class ScramClient:
         assert fields["r"].startswith("clientnonce")
         assert len(fields["r"]) > len("clientnonce") + 20
         salted = hashlib.pbkdf2_hmac(self.hash, self.password, base64.b64decode(fields["s"]), int(fields["i"]))
-        unproven = f"c=biws,r={fields['r']}"
+        unproven = f"c={self.binding},r={self.nonce or fields['r']}"
         signed = f"{self.first_bare},{server_first.decode()},{unproven}".encode()
         client_key = hmac.digest(salted, b"Client Key", self.hash)
         signature = hmac.digest(hashlib.new(self.hash, client_key).digest(), signed, self.hash)
@@ -148,6 +149,11 @@ def test_plain_refuses_an_unknown_user_as_it_refuses_a_wrong_password() -> None:
     assert texts == {"Authentication failed: Invalid username or password"}
 
 
+def test_nobody_is_known_by_an_empty_password() -> None:
+    assert not authenticator().knows("nobody", "")
+    assert authenticator().knows(USER, PASSWORD)
+
+
 @pytest.mark.parametrize("token", [b"", b"\0", b"\0a\0", b"\0\0b", b"\0a\0b\0c", b"\0\xff\0b", b"no separators"])
 def test_plain_refuses_other_forms(token: bytes) -> None:
     assert "SASL mechanism PLAIN" in failure(authenticator().begin(PLAIN, {}), token)
@@ -198,6 +204,13 @@ def test_scram_refuses_a_final_message_that_was_changed(before: bytes, after: by
     final = client.final(exchange.step(client.first()))
     assert before in final
     assert failure(exchange, final.replace(before, after, 1))
+
+
+@pytest.mark.parametrize("changed", [{"binding": "eSws"}, {"nonce": "clientnonceandmore"}])
+def test_scram_refuses_another_binding_or_nonce_even_with_the_right_password(changed: dict[str, str]) -> None:
+    exchange = authenticator().begin(SCRAM_SHA_256, {})
+    client = ScramClient(SCRAM_SHA_256, USER, PASSWORD, **changed)
+    assert failure(exchange, client.final(exchange.step(client.first())))
 
 
 def test_a_finished_exchange_takes_no_second_proof() -> None:
