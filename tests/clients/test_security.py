@@ -1,13 +1,15 @@
 """TLS and passwords with real clients: let in with the right ones, kept out with the wrong ones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 import semel
 from semel.engine.tls import Security, Tls
 from semel.protocol.error_codes import ErrorCode
-from tests.clients.choice import NAMES, OLD_JAVA
+from tests.clients.choice import NAMES, OLD_JAVA, Jvms, make_driver
+from tests.clients.drivers.face import Endpoint, Refused, Sent
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = {"alice": 'a "secret\\'}
