@@ -40,6 +40,9 @@ BROKEN: dict[str, bytes] = {
     "negative record length": framed(record(GOOD_FIELDS, length=-2)),
     "record length too small": framed(record(GOOD_FIELDS, length=3)),
     "record longer than its fields": framed(record(GOOD_FIELDS + b"\x00")),
+    "record that swallows the next": framed(
+        record(GOOD_FIELDS + record(varint(0, 1, -1, -1, 0))), count=2, last_delta=1
+    ),
     "bytes after the last record": framed(record(GOOD_FIELDS) + b"\x00"),
     "fewer records than counted": framed(record(GOOD_FIELDS), count=2, last_delta=1),
     "more records than counted": framed(record(GOOD_FIELDS) * 2, count=1, last_delta=1),
@@ -59,6 +62,7 @@ BROKEN: dict[str, bytes] = {
     "varint above 32 bits": framed(record(b"\x00" + b"\xff" * 4 + b"\x1f" + varint(-1, -1, 0))),
     "timestamp of eleven bytes": framed(record(b"\x80" * 10 + b"\x00" + varint(0, -1, -1, 0))),
     "timestamp above 64 bits": framed(record(b"\xff" * 9 + b"\x02" + varint(0, -1, -1, 0))),
+    "timestamp whose last bits are lost": framed(record(b"\x80" * 9 + b"\x02" + varint(0, -1, -1, 0))),
     "timestamp that overflows": framed(record(varint(2**63 - 1, 0, -1, -1, 0)), base_ms=2**62),
     "record that ends in a varint": framed(record(varint(0, 0, -1, -1) + b"\x80")),
     "count without records": framed(b"", count=1),

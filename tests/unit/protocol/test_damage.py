@@ -8,8 +8,9 @@ from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.batch_header import write_crc
 from semel.protocol.columns import decode_columns
 from semel.protocol.record_batch import Record, encode_batch
-from tests.unit.protocol.damage import BROKEN, GOOD, SAMPLES
+from tests.unit.protocol.damage import BROKEN, GOOD, SAMPLES, framed, record, varint
 from tests.unit.protocol.rows import read_fast, read_slow
+from tests.unit.protocol.strategies import TIMESTAMP_MS_MAX
 
 
 def contents(records: list[Record]) -> list[tuple[object, ...]]:
@@ -28,6 +29,16 @@ def test_broken_inside(name: str) -> None:
     assert (fast.value.topic, fast.value.partition, fast.value.offset) == ("orders", 3, 0)
     with pytest.raises(CorruptBatchError):
         read_slow(BROKEN[name])
+
+
+@pytest.mark.parametrize(("base_ms", "delta_ms"), [(1, 0), (0, 1), (1 - 2**63, 0), (-TIMESTAMP_MS_MAX, 2**62)])
+def test_time_beyond_microseconds(base_ms: int, delta_ms: int) -> None:
+    """P1 Spark's type holds microseconds: what does not fit is refused, the largest that fits is not."""
+    good = framed(record(varint(TIMESTAMP_MS_MAX, 0, -1, -1, 0)), base_ms=0)
+    assert [found.timestamp_ms for found in read_fast(good)] == [TIMESTAMP_MS_MAX]
+    base_ms += TIMESTAMP_MS_MAX if base_ms >= 0 else 0
+    with pytest.raises(CorruptBatchError, match="microseconds"):
+        read_fast(framed(record(varint(delta_ms, 0, -1, -1, 0)), base_ms=base_ms))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
