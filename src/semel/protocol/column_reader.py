@@ -16,28 +16,37 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import Bytes, address_of, view_of
+from semel.errors import ProtocolError
+from semel.protocol.arrow_types import Bytes, address_of
 from semel.protocol.batch_header import CRC_START, HEADER_BYTES, read_header
+from semel.protocol.batch_unpacker import (
+    AT,
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CODEC_MASK,
+    COUNT,
+    CRC,
+    END,
+    OFFSET_NEXT,
+    Place,
+    Segment,
+    Table,
+    Unpacker,
+)
 from semel.protocol.column_buffers import ColumnBuffers, to_record_batch
-from semel.protocol.compression import BYTES_MAX_DEFAULT, Codec, OutputFullError, codec_of, decompress_into
+from semel.protocol.compression import BYTES_MAX_DEFAULT
 from semel.protocol.crc import checksum
-from semel.protocol.kernels.check import SCAN_COLUMNS, SPAN_COLUMNS, TOTALS, Fault, Total, check_spans, scan_batches
+from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, check_spans, scan_batches
 from semel.protocol.kernels.decode import fill_columns
 from semel.protocol.record_batch import decode_control_type
 from semel.protocol.varint import Buffer
-
-Table = npt.NDArray[np.int64]
 
 OFFSET_MAX = 2**63 - 1
 ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
-_ARENA_BYTES = 1 << 22
 _RUN_BYTES = 1 << 19
-_NONE: Table = np.empty((0, SCAN_COLUMNS), dtype=np.int64)
-_AT, _END, _BASE_OFFSET, _OFFSET_NEXT, _ATTRIBUTES, _COUNT, _CRC = range(SCAN_COLUMNS)
-_CODEC_MASK, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
+_APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x08, 0x10, 0x20
 
 _FAULT_TEXT = {
     Fault.VARINT_PAST_END: "a varint runs past the end of its record",
@@ -76,22 +85,6 @@ class DecodedColumns:
     aborted_batches: int
 
 
-class _Place(NamedTuple):
-    topic: str
-    partition: int
-
-    def corrupt(self, text: str, offset: int) -> CorruptBatchError:
-        return CorruptBatchError(text, topic=self.topic, partition=self.partition, offset=offset)
-
-
-class _Segment(NamedTuple):
-    """Batches whose (decompressed) records lie in one array, and those of them with their checksum still to verify."""
-
-    source: Bytes
-    spans: Table
-    unverified: Table
-
-
 def decode_columns(
     buffer: Buffer,
     *,
@@ -108,13 +101,13 @@ def decode_columns(
 
     `aborted` is Fetch's list of (producer id, first offset); a truncated last batch is ignored, as Fetch cuts it.
     """
-    place = _Place(topic, partition)
+    place = Place(topic, partition)
     limit = OFFSET_MAX if offset_end is None else offset_end
     source = _as_bytes(buffer)
     table = _scan(source, limit, place)
-    is_control = (table[:, _ATTRIBUTES] & _CONTROL_BIT) != 0
+    is_control = (table[:, ATTRIBUTES] & _CONTROL_BIT) != 0
     is_aborted = _aborted_batches(source, table, is_control, aborted, place) if read_committed and aborted else None
-    wanted = ~is_control & (table[:, _OFFSET_NEXT] > offset_start)
+    wanted = ~is_control & (table[:, OFFSET_NEXT] > offset_start)
     if is_aborted is not None:
         wanted &= ~is_aborted
     chosen = table[wanted]
@@ -122,7 +115,7 @@ def decode_columns(
     segments = _segments(source, chosen, bytes_max, place)
     window = (offset_start, limit)
     columns = _decode(source, segments, window, include_headers, place)
-    reached = int(table[-1, _OFFSET_NEXT]) if len(table) else offset_start
+    reached = int(table[-1, OFFSET_NEXT]) if len(table) else offset_start
     return DecodedColumns(
         rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), place.corrupt),
         offset_next=max(offset_start, min(reached, limit)),
@@ -137,11 +130,11 @@ def _as_bytes(buffer: Buffer) -> Bytes:
     return np.frombuffer(buffer, dtype=np.uint8) if len(buffer) else np.empty(0, dtype=np.uint8)
 
 
-def _scan(source: Bytes, offset_end: int, place: _Place) -> Table:
+def _scan(source: Bytes, offset_end: int, place: Place) -> Table:
     table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
     found, at, fault = scan_batches(address_of(source), len(source), table)
     table = table[:found]
-    below_end = int(np.searchsorted(table[:, _BASE_OFFSET], offset_end))
+    below_end = int(np.searchsorted(table[:, BASE_OFFSET], offset_end))
     if fault and below_end == found:
         if fault == Fault.MAGIC:
             read_header(source.data, at, topic=place.topic, partition=place.partition)
@@ -150,130 +143,64 @@ def _scan(source: Bytes, offset_end: int, place: _Place) -> Table:
     return table[:below_end]
 
 
-def _check_crc(source: Bytes, table: Table, place: _Place) -> None:
+def _check_crc(source: Bytes, table: Table, place: Place) -> None:
     view = source.data
-    covered = zip((table[:, _AT] + CRC_START).tolist(), table[:, _END].tolist(), strict=True)
+    covered = zip((table[:, AT] + CRC_START).tolist(), table[:, END].tolist(), strict=True)
     found = [checksum(view[start:end]) for start, end in covered]
-    wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, _CRC])
+    wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, CRC])
     if len(wrong):
         first = int(wrong[0])
-        text = f"checksum is {found[first]:#010x}, the batch says {int(table[first, _CRC]):#010x}"
-        raise place.corrupt(text, int(table[first, _BASE_OFFSET]))
+        text = f"checksum is {found[first]:#010x}, the batch says {int(table[first, CRC]):#010x}"
+        raise place.corrupt(text, int(table[first, BASE_OFFSET]))
 
 
 def _aborted_batches(
-    source: Bytes, table: Table, is_control: npt.NDArray[np.bool_], aborted: Sequence[tuple[int, int]], place: _Place
+    source: Bytes, table: Table, is_control: npt.NDArray[np.bool_], aborted: Sequence[tuple[int, int]], place: Place
 ) -> npt.NDArray[np.bool_]:
     """Mark the batches of aborted transactions: open from its first offset up to its abort marker."""
     pending = sorted(aborted, key=lambda entry: entry[1], reverse=True)
     open_ids: set[int] = set()
     result = np.zeros(len(table), dtype=np.bool_)
-    for index in np.flatnonzero((table[:, _ATTRIBUTES] & _TRANSACTIONAL_BIT) != 0).tolist():
-        while pending and pending[-1][1] < table[index, _OFFSET_NEXT]:
+    for index in np.flatnonzero((table[:, ATTRIBUTES] & _TRANSACTIONAL_BIT) != 0).tolist():
+        while pending and pending[-1][1] < table[index, OFFSET_NEXT]:
             open_ids.add(pending.pop()[0])
-        header = read_header(source.data, int(table[index, _AT]), topic=place.topic, partition=place.partition)
+        header = read_header(source.data, int(table[index, AT]), topic=place.topic, partition=place.partition)
         _check_crc(source, table[index : index + 1], place)
         if not is_control[index]:
             result[index] = header.producer_id in open_ids
-        elif decode_control_type(source.data, header, int(table[index, _AT])) == ABORT_CONTROL_TYPE:
+        elif decode_control_type(source.data, header, int(table[index, AT])) == ABORT_CONTROL_TYPE:
             open_ids.discard(header.producer_id)
     return result
 
 
-def _segments(source: Bytes, chosen: Table, bytes_max: int, place: _Place) -> list[_Segment]:
+def _segments(source: Bytes, chosen: Table, bytes_max: int, place: Place) -> list[Segment]:
     """Say where the records of each batch lie, decompressing where needed; output is bounded by `bytes_max`."""
-    packed = ((chosen[:, _ATTRIBUTES] & _CODEC_MASK) != 0) & (chosen[:, _COUNT] > 0)
-    plain_bytes = int((chosen[~packed, _END] - chosen[~packed, _AT]).sum())
+    packed = ((chosen[:, ATTRIBUTES] & CODEC_MASK) != 0) & (chosen[:, COUNT] > 0)
+    plain_bytes = int((chosen[~packed, END] - chosen[~packed, AT]).sum())
     bytes_max = min(bytes_max, _COLUMN_BYTES_MAX)
     if plain_bytes > bytes_max:
         raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
-    plain = np.stack((chosen[:, _AT], chosen[:, _AT] + HEADER_BYTES, chosen[:, _END]), axis=1)
-    segments: list[_Segment] = []
-    unpacker = _Unpacker(source, bytes_max - plain_bytes, place)
+    plain = np.stack((chosen[:, AT], chosen[:, AT] + HEADER_BYTES, chosen[:, END]), axis=1)
+    segments: list[Segment] = []
+    unpacker = Unpacker(source, bytes_max - plain_bytes, place)
     for run in _runs(packed, chosen):
         if packed[run.start]:
             _check_crc(source, chosen[run], place)
             segments += unpacker.unpack(chosen[run])
         else:
-            segments.append(_Segment(source, plain[run], chosen[run]))
+            segments.append(Segment(source, plain[run], chosen[run]))
     return segments
 
 
 def _runs(packed: npt.NDArray[np.bool_], chosen: Table) -> Iterator[slice]:
     """Cut into runs of one kind, each small enough that its bytes stay in the cache between checksum and check."""
-    cuts = (np.diff(packed) != 0) | (np.diff(chosen[:, _END] // _RUN_BYTES) != 0)
+    cuts = (np.diff(packed) != 0) | (np.diff(chosen[:, END] // _RUN_BYTES) != 0)
     edges = [0, *(np.flatnonzero(cuts) + 1).tolist(), len(chosen)]
     return (slice(start, end) for start, end in pairwise(edges) if end > start)
 
 
-class _Unpacker:
-    """Decompresses batches one after another into shared arrays, each filled before the next is made."""
-
-    def __init__(self, source: Bytes, bytes_max: int, place: _Place) -> None:
-        self._source = source
-        self._left_bytes = bytes_max
-        self._place = place
-        self._arena = _room(0)
-        self._used = 0
-
-    def unpack(self, batches: Table) -> list[_Segment]:
-        """Return the segments that hold the records of these batches, in order."""
-        segments: list[_Segment] = []
-        spans: list[tuple[int, int, int]] = []
-        for batch in batches.tolist():
-            size = self._try(batch, self._arena[self._used :])
-            if size is None:
-                segments += _sealed(self._arena, spans)
-                self._arena, size = self._new_arena(batch)
-                self._used, spans = 0, []
-            spans.append((batch[_AT], self._used, self._used + size))
-            self._used += size
-            self._left_bytes -= size
-        return segments + _sealed(self._arena, spans)
-
-    def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
-        capacity = min(max(_ARENA_BYTES, 4 * (batch[_END] - batch[_AT])), self._left_bytes)
-        while True:
-            arena = _room(capacity)
-            size = self._try(batch, arena)
-            if size is not None:
-                return arena, size
-            if capacity >= self._left_bytes:
-                raise ProtocolError(
-                    f"records decompress to more than the {self._left_bytes} bytes that are left of the limit",
-                    topic=self._place.topic,
-                    partition=self._place.partition,
-                    offset=batch[_BASE_OFFSET],
-                )
-            capacity = min(4 * capacity, self._left_bytes)
-
-    def _try(self, batch: list[int], target: Bytes) -> int | None:
-        body = self._source[batch[_AT] + HEADER_BYTES : batch[_END]].data
-        room = target[: self._left_bytes]
-        try:
-            codec: Codec = codec_of(batch[_ATTRIBUTES] & _CODEC_MASK)
-            return decompress_into(codec, body, room.data) if len(room) else None
-        except OutputFullError:
-            return None
-        except ProtocolError as error:
-            error.topic, error.partition = self._place
-            error.offset = batch[_BASE_OFFSET]
-            raise
-
-
-def _room(size_bytes: int) -> Bytes:
-    # From Arrow's pool, as the columns are; freed with the array.
-    return np.frombuffer(view_of(pa.allocate_buffer(size_bytes)), dtype=np.uint8)
-
-
-def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[_Segment]:
-    if not spans:
-        return []
-    return [_Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS), _NONE)]
-
-
 def _decode(
-    source: Bytes, segments: list[_Segment], window: tuple[int, int], include_headers: bool, place: _Place
+    source: Bytes, segments: list[Segment], window: tuple[int, int], include_headers: bool, place: Place
 ) -> ColumnBuffers:
     totals = np.zeros(TOTALS, dtype=np.int64)
     batches = address_of(source)
@@ -291,7 +218,7 @@ def _decode(
 
 
 def _timestamp_types(columns: ColumnBuffers, chosen: Table) -> npt.NDArray[np.int32]:
-    kinds = ((chosen[:, _ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
+    kinds = ((chosen[:, ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
     if len(kinds) == 0 or kinds.min() == kinds.max():
         return np.full(columns.rows, kinds[0] if len(kinds) else 0, dtype=np.int32)
-    return kinds[np.searchsorted(chosen[:, _BASE_OFFSET], columns.offset_numbers(), side="right") - 1]
+    return kinds[np.searchsorted(chosen[:, BASE_OFFSET], columns.offset_numbers(), side="right") - 1]
