@@ -29,7 +29,7 @@ def test_the_first_partition_starts_the_transaction() -> None:
     it = Harness()
     producer = it.ongoing(P0)
     entry = it.entry()
-    assert (entry.state, entry.partitions, entry.started_ms) == (S.ONGOING, {P0}, it.now_ms)
+    assert (entry.state, entry.partitions, entry.started_ms) == (S.ONGOING, frozenset({P0}), it.now_ms)
     it.now_ms += 5
     it.add(producer, P1)
     assert it.entry().partitions == {P0, P1}
@@ -96,7 +96,7 @@ def test_the_decision_is_answered_when_it_is_durable_and_before_the_markers(vers
     assert it.answers[token].error_code is ErrorCode.NONE
     assert it.last_stored().state is prepared(commit)
     (asked,) = it.markers
-    assert (asked.commit, asked.partitions, asked.transaction_version) == (commit, {P0, P1}, version)
+    assert (asked.commit, asked.partitions, asked.transaction_version) == (commit, frozenset({P0, P1}), version)
 
 
 @VERSIONS

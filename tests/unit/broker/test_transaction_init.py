@@ -59,7 +59,7 @@ def test_an_open_transaction_is_aborted_under_an_epoch_that_nobody_has() -> None
     old = it.ongoing()
     assert it.init().error_code is ErrorCode.CONCURRENT_TRANSACTIONS
     (asked,) = it.markers
-    assert (asked.commit, asked.partitions) == (False, {P0, P1})
+    assert (asked.commit, asked.partitions) == (False, frozenset({P0, P1}))
     assert asked.producer == Producer(old.id, old.epoch + 1)
     assert it.init().error_code is ErrorCode.CONCURRENT_TRANSACTIONS, "the markers are not there yet"
     it.write_markers()
