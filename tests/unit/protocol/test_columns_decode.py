@@ -266,3 +266,12 @@ def test_memory_stays_below_three_times_the_records(codec: Codec) -> None:
     assert rows == 2000
     held_max = counting.max_memory() or 0
     assert 1_000 * 2000 < held_max < 3 * 1_000 * 2000 + (1 << 22)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_limit_counts_all_batches_together(codec: Codec) -> None:
+    batches = [encode_batch(drafts(*[bytes(10_000)] * 10), base_offset=10 * index, codec=codec) for index in range(4)]
+    buffer = b"".join(batches)
+    assert decode_columns(buffer, topic="orders", partition=3, bytes_max=401_000).rows.num_rows == 40
+    with pytest.raises(ProtocolError, match=r"allowed|limit"):
+        decode_columns(buffer, topic="orders", partition=3, bytes_max=399_000)
