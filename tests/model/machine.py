@@ -14,6 +14,7 @@ Why:   with version 1 of the protocol a producer epoch spans many transactions, 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -61,7 +62,7 @@ class Late:
 class TransactionMachine(RuleBasedStateMachine):
     """One transactional id, two clients that both believe to own it, two partitions."""
 
-    counts: Counter[str] = Counter()
+    counts: ClassVar[Counter[str]] = Counter()
 
     @initialize(
         versions=st.tuples(st.sampled_from([1, 2, 2]), st.sampled_from([1, 2, 2])),

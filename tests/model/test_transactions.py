@@ -3,6 +3,8 @@
 Keeps: T1 T2 T3 T4 T5 P3 B8, see machine.py.
 """
 
+import sys
+
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -27,16 +29,14 @@ KINDS = (
 
 def run(examples: int, steps: int) -> dict[str, int]:
     TransactionMachine.counts.clear()
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        TransactionMachine, settings=settings(max_examples=examples, stateful_step_count=steps)
-    )
+    run_state_machine_as_test(TransactionMachine, settings=settings(max_examples=examples, stateful_step_count=steps))
     return dict(TransactionMachine.counts)
 
 
 def test_random_histories_keep_the_promises(capsys: pytest.CaptureFixture[str]) -> None:
     counts = run(examples=900, steps=60)
     with capsys.disabled():
-        print(f"\n  model: {counts}")
+        sys.stdout.write(f"\nmodel: {counts}\n")
     assert counts["steps"] >= STEPS_MIN
     for kind in KINDS:
         assert counts[kind] >= 100, f"too few: {kind}"
