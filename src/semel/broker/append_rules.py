@@ -1,6 +1,6 @@
 """What a record set must look like to be appended by a leader. Reads headers and checksums, decompresses nothing.
 
-Keeps: B4 nothing damaged, oversized or forged (control records) enters the log from a client.
+Keeps: L5 nothing damaged, oversized or forged (control records) enters the log from a client.
 Why:   records are parsed only where a rule is about single records: null keys on compacted topics, and
        `message.timestamp.before.max.ms` when it is set. Apache Kafka parses them always; see docs/DIFFERENCES.md.
 """
@@ -40,8 +40,8 @@ def check_record_set(
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         if origin is Origin.CLIENT:
             _check_client_batch(header)
-            _check_time(header, config, now_ms)
-            if config.is_compacted or _needs_each_timestamp(config):
+            _check_time_type(header)
+            if config.is_compacted or not _is_timely(header.max_timestamp_ms, config, now_ms) or _is_bounded(config):
                 _check_records(record_set, position, header, config, now_ms)
     return batches
 
@@ -86,34 +86,38 @@ def _check_client_batch(header: BatchHeader) -> None:
         _refuse(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
 
 
-def _check_time(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_time_type(header: BatchHeader) -> None:
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         _refuse(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
-    if config.timestamp_type is TimestampType.CREATE_TIME:
-        _check_timestamp(header.max_timestamp_ms, config, now_ms)
 
 
-def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int) -> None:
+def _is_timely(timestamp_ms: int, config: LogConfig, now_ms: int) -> bool:
     age_ms = now_ms - timestamp_ms
-    if timestamp_ms == NO_TIMESTAMP_MS or -config.timestamp_after_ms_max <= age_ms <= config.timestamp_before_ms_max:
-        return
-    _refuse(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"timestamp {timestamp_ms} is not within {config.timestamp_before_ms_max} ms before "
-        f"and {config.timestamp_after_ms_max} ms after the broker's clock, {now_ms}",
+    return (
+        config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        or timestamp_ms == NO_TIMESTAMP_MS
+        or -config.timestamp_after_ms_max <= age_ms <= config.timestamp_before_ms_max
     )
 
 
-def _needs_each_timestamp(config: LogConfig) -> bool:
+def _is_bounded(config: LogConfig) -> bool:
+    """Whether the oldest record of a batch may be too old while the newest, which the header tells, is not."""
     return config.timestamp_type is TimestampType.CREATE_TIME and config.timestamp_before_ms_max < UNLIMITED
 
 
 def _check_records(record_set: memoryview, position: int, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    for record in _decode(record_set, position, header):
-        if config.is_compacted and record.key is None:
-            _refuse(ErrorCode.INVALID_RECORD, "a compacted topic cannot take a record without a key")
-        if _needs_each_timestamp(config):
-            _check_timestamp(record.timestamp_ms, config, now_ms)
+    records = _decode(record_set, position, header)
+    keyless = [at for at, record in enumerate(records) if config.is_compacted and record.key is None]
+    if keyless:
+        message = "a compacted topic cannot take a record without a key"
+        raise AppendRefused(ErrorCode.INVALID_RECORD, message, tuple(keyless))
+    untimely = [at for at, record in enumerate(records) if not _is_timely(record.timestamp_ms, config, now_ms)]
+    if untimely:
+        message = (
+            f"timestamp {records[untimely[0]].timestamp_ms} is not within {config.timestamp_before_ms_max} ms before "
+            f"and {config.timestamp_after_ms_max} ms after the broker's clock, {now_ms}"
+        )
+        raise AppendRefused(ErrorCode.INVALID_TIMESTAMP, message, tuple(untimely))
 
 
 def _decode(record_set: memoryview, position: int, header: BatchHeader) -> list[Record]:

@@ -191,8 +191,10 @@ class Broker:
     def apply_state(self, state: ClusterState) -> None:
         """Follow the cluster to a new state: open, change, delete partitions."""
         before, self.state = self.state, state
-        if before.topics is state.topics:
+        if before.topics is state.topics and before.broker_configs is state.broker_configs:
             return
+        if before.broker_configs is not state.broker_configs:
+            self._apply_settings()
         for name in before.topics.keys() - state.topics.keys():
             self._remove_topic(before.topics[name])
         for name, topic in state.topics.items():
@@ -204,6 +206,12 @@ class Broker:
             self._apply_topic(topic)
         self.groups.partitions_changed()
         self.transactions.partitions_changed()
+
+    def _apply_settings(self) -> None:
+        """Dynamic broker settings are the defaults of every topic's."""
+        for (name, _), partition in self.partitions.items():
+            if name in self.state.topics:
+                partition.log.config = self.log_config(self.state.topics[name].config)
 
     def _apply_topic(self, topic: Topic) -> None:
         config = self.log_config(topic.config)

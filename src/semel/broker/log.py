@@ -1,7 +1,7 @@
 """The log of one partition replica, in its own folder.
 
 Keeps: L1 offsets rise; L3 what was synced survives a crash, and what survives is a prefix; L4 a refused append changes
-       nothing; B1 B2 B7 through `producer_state`; readers below `last_stable_offset` see only decided transactions.
+       nothing; I1 I2 B7 through `producer_state`; readers below `last_stable_offset` see only decided transactions.
 Why:   a core without clock, tasks or sockets: the shell passes the time in, syncs what `unflushed` names and
        acknowledges after `mark_flushed`.
 """
@@ -76,11 +76,10 @@ class PartitionLog(SegmentedLog):
         )
 
     def _duplicate(self, seen: BatchSeen) -> AppendResult:
-        is_append_time = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         return AppendResult(
             base_offset=seen.base_offset,
             last_offset=seen.last_offset,
-            log_append_time_ms=seen.timestamp_ms if is_append_time else -1,
+            log_append_time_ms=seen.timestamp_ms,
             log_start_offset=self.log_start_offset,
             duplicate=True,
         )

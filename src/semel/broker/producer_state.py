@@ -1,6 +1,6 @@
 """Who produced what to one partition: sequences, producer epochs and open transactions.
 
-Keeps: B1 a batch sent twice is appended once, as long as it is among its producer's last five; B2 sequences of one
+Keeps: I1 a batch sent twice is appended once, as long as it is among its producer's last five; I2 sequences of one
        producer epoch have no gap; B7 an older producer epoch writes nothing once a newer one was seen.
 Why:   the rules are those of Apache Kafka 4 (its ProducerAppendInfo), of which these surprise:
        - a producer id without state here may start at any sequence, because retention or DeleteRecords may have taken

@@ -1,6 +1,6 @@
 """Producer state from a snapshot and the batches after it; on the way, aborted transactions and leader epochs.
 
-Keeps: B5 the state after a restart is the state before it, with and without a snapshot.
+Keeps: L6 the state after a restart is the state before it, with and without a snapshot.
 Why:   a snapshot may be used only when the aborted transactions of everything before it are known, since those are
        found by the same walk.
 """

@@ -72,6 +72,7 @@ def _settings(pairs: list[str]) -> dict[str, str]:
 
 def _start(options: argparse.Namespace) -> ExitCode:
     from semel.engine.running import Claim, Running
+    from semel.world.clock import RealClock
 
     claim = Claim(options.name)
     try:
@@ -83,7 +84,7 @@ def _start(options: argparse.Namespace) -> ExitCode:
                 brokers=options.brokers,
                 data=str(cluster.data),
                 pid=os.getpid(),
-                started_ms=time.time_ns() // 1_000_000,
+                started_ms=RealClock().wall_ms(),
             )
             claim.publish(running)
             _tell(options, running)

@@ -1,4 +1,4 @@
-"""Random histories of one log, crashes included, against a plain list (L1, L3, B1, B2, B5)."""
+"""Random histories of one log, crashes included, against a plain list (L1, L3, L6, I1, I2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

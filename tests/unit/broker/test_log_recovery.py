@@ -1,4 +1,4 @@
-"""Opening a log after a clean stop, a killed process, a crashed machine and damaged files (L3, B5)."""
+"""Opening a log after a clean stop, a killed process, a crashed machine and damaged files (L3, L6)."""
 
 from collections.abc import Callable
 from dataclasses import replace

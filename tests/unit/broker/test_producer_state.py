@@ -1,4 +1,4 @@
-"""Rules of sequences, producer epochs and markers, one by one (B1, B2, B7)."""
+"""Rules of sequences, producer epochs and markers, one by one (I1, I2, B7)."""
 
 import pytest
 

@@ -25,7 +25,7 @@ from semel.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-ALL_TOPIC_OPERATIONS = 0b1_0000_0111_1000 | 0b1100_0000_0000
+ALL_TOPIC_OPERATIONS = 0b1101_1111_1000
 ALL_CLUSTER_OPERATIONS = 0b1_1111_1011_0000
 
 
@@ -48,7 +48,8 @@ async def answer(context: Context, request: MetadataRequest) -> MetadataResponse
     if wants_all:
         topics = [_describe(context, topic) for topic in state.topics.values()]
     else:
-        topics = [_look_up(context, asked) for asked in request.topics or ()]
+        unique = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+        topics = [_look_up(context, asked) for asked in unique.values()]
     if request.include_topic_authorized_operations:
         for row in topics:
             row.topic_authorized_operations = ALL_TOPIC_OPERATIONS if not row.error_code else -(2**31)
