@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from semel.engine.embedded import Cluster
@@ -13,7 +14,8 @@ from semel.protocol.record_batch import DraftRecord, encode_batch
 from tests.support.stored import append_batch
 from tests.support.wire import Wire
 
-TIME_MS = 1_700_000_000_000
+# Recent: a broker forgets a producer whose records are older than a day.
+TIME_MS = time.time_ns() // 1_000_000
 
 
 def new_producer_id(cluster: Cluster) -> int:

@@ -4,12 +4,15 @@ A driver translates; it adds nothing: no retries and no repairs of its own. What
 `Driver.lacks`, and the tests of that behaviour leave the library out.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from semel.protocol.error_codes import ErrorCode
 
+# Recent, because a broker forgets producers by the time of their records: older than a day is forgotten at any moment.
+NOW_MS = time.time_ns() // 1_000_000
 # Above the broker's own limit, so that it is the broker that refuses a record.
 REQUEST_BYTES_MAX = 8_000_000
 READ_WAIT_MS_MAX = 20_000
@@ -39,7 +42,7 @@ class Sent:
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int = 1_700_000_000_123
+    timestamp_ms: int = NOW_MS
     partition: int = 0
 
 
