@@ -30,7 +30,6 @@ CASES = {
     "large": LARGE,
     "spanning": SPANNING,
 }
-_numbers = count()
 
 payloads = st.none() | st.binary(max_size=200)
 # Names end at the first zero byte in librdkafka.
