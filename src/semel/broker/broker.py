@@ -14,6 +14,7 @@ from semel.broker.config import BrokerSettings, effective_topic_config
 from semel.broker.controller import Controller
 from semel.broker.fetch_session import FetchSessions
 from semel.broker.groups import Groups
+from semel.broker.housekeeping import Housekeeping
 from semel.broker.intercept import Intercepts
 from semel.broker.links import Links
 from semel.broker.log_config import FlushPolicy, LogConfig
@@ -21,7 +22,6 @@ from semel.broker.partition import Partition
 from semel.broker.sasl import Authenticator
 from semel.broker.server import Server
 from semel.broker.transactions import Transactions
-from semel.world.clock import Timer
 from semel.world.network import Listener
 from semel.world.world import World
 
@@ -29,9 +29,6 @@ log = logging.getLogger("semel.broker")
 
 CLEAN_MARKER = "clean-stop"
 TOPIC_ID_FILE = "topic-id"
-HOUSEKEEPING_MS = 1000
-IDLE_HOUSEKEEPING_MS = 5000
-HOUSEKEEPING_MS_MIN = 50
 
 
 class ClusterView(Protocol):
@@ -92,9 +89,7 @@ class Broker:
         self._flush_policy = flush_policy
         self._producer_ids: range = range(0)
         self._listener: Listener | None = None
-        self._housekeeping: Timer | None = None
-        self._retention_due_ms = 0.0
-        self._flush_due_ms = 0.0
+        self.housekeeping = Housekeeping(self, flush_policy)
         self._clean = False
 
     @property
@@ -129,12 +124,11 @@ class Broker:
         self._drop_orphans(state)
         self.apply_state(state)
         self._clean = False
-        self._schedule_housekeeping()
+        self.housekeeping.start()
 
     async def stop(self) -> None:
         """Close the port, finish what is under way, close every log."""
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
+        self.housekeeping.stop()
         if self._listener is not None:
             await self._listener.close()
         self.groups.close()
@@ -150,8 +144,7 @@ class Broker:
 
         What is left of the port is closed by `closed`.
         """
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
+        self.housekeeping.stop()
         self.server.abort_all()
         self.groups.abandon()
         self.transactions.abandon()
@@ -263,48 +256,9 @@ class Broker:
         dynamic = self.state.broker_configs
         return {**self.settings.given, **dynamic.get("", {}), **dynamic.get(str(self.id), {})}
 
-    def insync_min(self, topic: str) -> int:
-        """How many replicas acks=all needs."""
-        own = self.state.topics[topic].config
-        return int(effective_topic_config(own, self.broker_config())["min.insync.replicas"])
-
     def take_producer_id(self) -> int:
         """A producer id that nobody else has."""
         if not self._producer_ids:
             self._producer_ids = self.cluster.controller.take_producer_ids()
         taken, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
         return taken
-
-    def _schedule_housekeeping(self) -> None:
-        busy = self._flush_policy is FlushPolicy.INTERVAL
-        delay_ms = HOUSEKEEPING_MS if busy else IDLE_HOUSEKEEPING_MS
-        idle_ms_max = self.settings.number("connections.max.idle.ms")
-        if idle_ms_max >= 0:
-            delay_ms = max(HOUSEKEEPING_MS_MIN, min(delay_ms, idle_ms_max))
-        self._housekeeping = self.world.clock.call_later_ms(delay_ms, self._keep_house)
-
-    def _keep_house(self) -> None:
-        try:
-            self.server.close_idle(self.settings.number("connections.max.idle.ms"))
-            now_ms = self.world.clock.monotonic_ms()
-            if now_ms >= self._retention_due_ms:
-                self._retention_due_ms = now_ms + self.settings.number("log.retention.check.interval.ms")
-                self.clean_logs()
-            if self._flush_policy is FlushPolicy.INTERVAL and now_ms >= self._flush_due_ms:
-                self._flush_due_ms = now_ms + self.settings.number("log.flush.scheduler.interval.ms")
-                self.groups.tasks.start(self._flush_all())
-        finally:
-            self._schedule_housekeeping()
-
-    async def _flush_all(self) -> None:
-        for partition in list(self.partitions.values()):
-            await partition.flush(partition.log.log_end_offset)
-
-    def clean_logs(self) -> None:
-        """Retention and compaction of every partition."""
-        now_ms = self.world.clock.wall_ms()
-        for partition in self.partitions.values():
-            try:
-                partition.log.delete_expired(now_ms)
-            except OSError as error:
-                log.warning("broker %d: cleaning %s-%d: %s", self.id, partition.topic, partition.index, error)

@@ -80,6 +80,8 @@ TOPIC_KEYS = _table(
     Key("min.compaction.lag.ms", _L, "0", "log.cleaner.min.compaction.lag.ms"),
     Key("min.insync.replicas", _I, "1", "min.insync.replicas"),
     Key("preallocate", _B, "false", "log.preallocate"),
+    Key("remote.log.copy.disable", _B, "false"),
+    Key("remote.log.delete.on.disable", _B, "false"),
     Key("remote.storage.enable", _B, "false"),
     Key("retention.bytes", _L, "-1", "log.retention.bytes"),
     Key("retention.ms", _L, "604800000", "log.retention.ms"),
@@ -101,6 +103,7 @@ BROKER_KEYS = _table(
     Key("group.max.session.timeout.ms", _I, "1800000"),
     Key("group.max.size", _I, "2147483647"),
     Key("group.min.session.timeout.ms", _I, "6000"),
+    Key("log.cleaner.backoff.ms", _L, "15000"),
     Key("log.flush.scheduler.interval.ms", _L, "1000"),
     Key("log.retention.check.interval.ms", _L, "300000"),
     Key("max.connections", _I, "10000"),
@@ -178,6 +181,14 @@ def check_topic_config(config: Mapping[str, str]) -> None:
         check_value(key, text)
         if name == "min.insync.replicas" and int(text) < 1:
             raise ConfigError(f"Invalid value {text} for configuration {name}: Value must be at least 1")
+    lags_ms = [
+        int(config.get(f"{end}.compaction.lag.ms", TOPIC_KEYS[f"{end}.compaction.lag.ms"].default))
+        for end in ("min", "max")
+    ]
+    if lags_ms[0] > lags_ms[1]:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({lags_ms[0]}) > max.compaction.lag.ms ({lags_ms[1]})"
+        )
     LogConfig.from_topic_config(config)
 
 

@@ -45,6 +45,7 @@ class LogConfig:
     compaction_lag_ms_max: int = UNLIMITED
     producer_id_expiration_ms: int = DAY_MS
     verify_transactions: bool = False
+    insync_replicas_min: int = 1
     flush_policy: FlushPolicy = FlushPolicy.OS
 
     @classmethod
@@ -104,6 +105,7 @@ _READERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "message.timestamp.type": _timestamp_type,
     "min.cleanable.dirty.ratio": _ratio,
     "min.compaction.lag.ms": _whole("compaction_lag_ms_min", 0),
+    "min.insync.replicas": _whole("insync_replicas_min", 1),
     "producer.id.expiration.ms": _whole("producer_id_expiration_ms", 1),
     "retention.bytes": _whole("retention_bytes", -1),
     "retention.ms": _whole("retention_ms", -1),

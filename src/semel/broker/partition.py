@@ -119,12 +119,18 @@ class Partition:
             waiter.wake()
         return result
 
-    def check_insync(self, insync_min: int) -> None:
+    @property
+    def name(self) -> str:
+        """Topic and index, as Kafka writes it."""
+        return f"{self.topic}-{self.index}"
+
+    def check_insync(self) -> None:
         """Refuse acks=all while too few replicas are in sync."""
+        insync_min = self.log.config.insync_replicas_min
         if len(self.place.isr) < insync_min:
             raise AppendRefused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.place.isr)} replicas of {self.topic}-{self.index} are in sync, {insync_min} are needed",
+                f"{len(self.place.isr)} replicas of {self.name} are in sync, {insync_min} are needed",
             )
 
     async def acknowledge(self, offset_next: int) -> None:

@@ -25,6 +25,7 @@ from semel.broker.verification import Support, error_for_producer, verify
 from semel.errors import ProtocolError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -37,6 +38,14 @@ from semel.protocol.record_batch import BatchHeader, read_header
 
 ACKS_NONE = 0
 ACKS_ALL = -1
+WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 
 
 def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
@@ -95,7 +104,7 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
         await _verify(context, request.transactional_id, transactional)
     for write in writes:
         if write.is_open:
-            _append(context, write, request.acks)
+            _append(write, request.acks)
     for write in writes:
         if write.is_open:
             await _acknowledge(write)
@@ -178,20 +187,32 @@ def _needs_verification(context: Context, write: Write, support: Support) -> boo
     return write.verification is not None
 
 
-def _append(context: Context, write: Write, acks: int) -> None:
+def _append(write: Write, acks: int) -> None:
     assert write.partition is not None
     assert write.records is not None
     try:
         if acks == ACKS_ALL:
-            write.partition.check_insync(context.broker.insync_min(write.partition.topic))
+            write.partition.check_insync()
         result = write.partition.append(write.records, verification=write.verification)
     except AppendRefused as refused:
         write.fail(ErrorCode(refused.code), refused.summary)
+        _say_more(write, refused)
         return
     row = write.row
     row.base_offset, row.log_append_time_ms = result.base_offset, result.log_append_time_ms
     row.log_start_offset = result.log_start_offset
     write.offset_next = result.last_offset + 1
+
+
+def _say_more(write: Write, refused: AppendRefused) -> None:
+    """Where the log starts, unless the batch never came near it, and which records are to blame."""
+    assert write.partition is not None
+    if refused.code not in WITHOUT_LOG_START:
+        write.row.log_start_offset = write.partition.log.log_start_offset
+    write.row.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=refused.summary)
+        for index in refused.bad_records
+    ]
 
 
 async def _acknowledge(write: Write) -> None:
