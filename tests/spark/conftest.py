@@ -1,0 +1,42 @@
+"""One Spark session for all Spark tests: starting one takes seconds, and a process can have only one."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from semel.engine.jars import SPARK_CONNECTOR
+from semel.engine.java import spark_environment
+
+# Quick to start rather than quick to run: these jobs are small.
+DRIVER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two local cores and Spark's own Kafka connector on the class path."""
+    os.environ.update(spark_environment())
+    folder: Path = tmp_path_factory.mktemp("spark")
+    jars = ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch())
+    with warnings.catch_warnings():
+        # PySpark's own modules warn when they are first used.
+        warnings.simplefilter("ignore")
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("semel tests")
+            .config("spark.driver.memory", "512m")
+            .config("spark.driver.extraJavaOptions", DRIVER_OPTIONS)
+            .config("spark.driver.extraClassPath", jars)
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.local.dir", str(folder / "local"))
+            .getOrCreate()
+        )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
