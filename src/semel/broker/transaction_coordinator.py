@@ -151,15 +151,31 @@ class TransactionCoordinator:
     def _fence_and_abort(
         self, tracked: _Tracked, fence: TransactionEntry, now_ms: int, token: int | None
     ) -> list[Effect]:
-        """Abort under an epoch that no client ever gets; the caller asks again and finds the id free."""
-        tracked.entry = replace(
-            tracked.entry, producer_epoch=fence.producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH
+        """Abort under the next producer epoch; the caller asks again and finds the id free.
+
+        With version 2 the abort is one that the owner itself might have sent: when it comes back with the epoch it
+        believes in, it gets the epoch of the abort. Before version 2 no client ever gets that epoch.
+        """
+        if self.settings.version >= EPOCH_BUMP_VERSION:
+            last, client_version = tracked.entry.producer_epoch, EPOCH_BUMP_VERSION
+        else:
+            tracked.entry = replace(
+                tracked.entry, producer_epoch=fence.producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH
+            )
+            last, client_version = NO_PRODUCER_EPOCH, 0
+        prepared = replace(
+            tracked.entry,
+            state=S.PREPARE_ABORT,
+            producer_epoch=fence.producer_epoch,
+            last_producer_epoch=last,
+            previous_producer_id=tracked.entry.producer_id,
+            updated_ms=now_ms,
+            client_version=client_version,
         )
-        prepared = replace(tracked.entry, state=S.PREPARE_ABORT, updated_ms=now_ms, client_version=0)
 
         def then(code: ErrorCode) -> list[Effect]:
             if code:
-                tracked.fence_failed = True
+                tracked.fence_failed = client_version < EPOCH_BUMP_VERSION
                 return [] if token is None else _init_failed(token, code)
             tracked.fence_failed = False
             answers = [] if token is None else _init_failed(token, Fail.CONCURRENT_TRANSACTIONS)
@@ -242,12 +258,12 @@ class TransactionCoordinator:
         client_version: int,
     ) -> list[Effect]:
         """Decide the transaction; answered when the decision is durable, before the markers are written."""
-        fault = self._end_fault(transactional_id, producer)
+        fault = self._end_fault(transactional_id, producer, client_version)
         if fault:
             return _init_failed(token, fault)
         tracked = self._tracked[transactional_id]
         entry = tracked.entry
-        retry = _is_retry(entry, producer)
+        retry = client_version >= EPOCH_BUMP_VERSION and _is_retry(entry, producer)
         decided = _decide(entry, commit=commit, retry=retry, client_version=client_version)
         if decided:
             return _init_failed(token, decided)
@@ -268,19 +284,17 @@ class TransactionCoordinator:
         )
         return [Answer(token=token, response=told), *self._write_markers(tracked, now_ms)]
 
-    def _end_fault(self, transactional_id: str, producer: Producer) -> ErrorCode:
+    def _end_fault(self, transactional_id: str, producer: Producer, client_version: int) -> ErrorCode:
         """Why this producer may not end a transaction of the transactional id now."""
-        if not transactional_id:
-            return Fail.INVALID_REQUEST
         tracked = self._tracked.get(transactional_id)
-        if tracked is None:
-            return Fail.INVALID_PRODUCER_ID_MAPPING
-        entry = tracked.entry
-        if entry.producer_id != producer.id and not _is_overflow_retry(entry, producer):
-            return Fail.INVALID_PRODUCER_ID_MAPPING
-        if not _is_valid_epoch(entry, producer):
-            return Fail.PRODUCER_FENCED
-        return Fail.NONE if tracked.pending is None else Fail.CONCURRENT_TRANSACTIONS
+        if tracked is None or client_version < EPOCH_BUMP_VERSION:
+            fault = self._owner_fault(transactional_id, producer)
+        elif tracked.entry.producer_id != producer.id and not _is_overflow_retry(tracked.entry, producer):
+            fault = Fail.INVALID_PRODUCER_ID_MAPPING
+        else:
+            fault = Fail.NONE if _is_valid_epoch(tracked.entry, producer) else Fail.PRODUCER_FENCED
+        is_busy = tracked is not None and tracked.pending is not None
+        return fault or (Fail.CONCURRENT_TRANSACTIONS if is_busy else Fail.NONE)
 
     def _prepared(self, entry: TransactionEntry, *, commit: bool, client_version: int, now_ms: int) -> TransactionEntry:
         prepared = replace(

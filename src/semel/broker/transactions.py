@@ -56,6 +56,7 @@ def transaction_settings(broker: Broker) -> TransactionSettings:
         id_expiration_ms=settings.number("transactional.id.expiration.ms"),
         expiration_interval_ms=settings.number("transaction.remove.expired.transaction.cleanup.interval.ms"),
         abort_interval_ms=settings.number("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        version=broker.cluster.transaction_version,
     )
 
 

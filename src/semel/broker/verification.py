@@ -74,7 +74,12 @@ async def verify(
         for row in topic.results_by_partition
     }
     top = ErrorCode(response.error_code)
-    return {each: found.get(each, top or ErrorCode.NETWORK_EXCEPTION) for each in wanted}
+    return {each: _for_writer(found.get(each, top or ErrorCode.NETWORK_EXCEPTION)) for each in wanted}
+
+
+def _for_writer(code: ErrorCode) -> ErrorCode:
+    """Who writes under an old epoch is told so in the words of the partition, not of the coordinator."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
 def _request(

@@ -293,10 +293,27 @@ def test_a_transaction_that_runs_too_long_is_aborted_and_its_owner_fenced() -> N
     it.pass_ms(2 * it.settings.abort_interval_ms)
     (asked,) = it.markers
     assert (asked.commit, asked.producer) == (False, Producer(producer.id, producer.epoch + 1))
-    assert it.end(producer).error_code is ErrorCode.PRODUCER_FENCED
+    assert it.end(producer, version=OLDER).error_code is ErrorCode.PRODUCER_FENCED
     it.write_markers()
     assert it.state() is S.COMPLETE_ABORT
-    assert it.end(producer).error_code is ErrorCode.PRODUCER_FENCED
+    assert it.end(producer, version=OLDER).error_code is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_client_of_version_2_hears_that_its_transaction_was_aborted_and_goes_on_with_the_next_epoch() -> None:
+    it = Harness()
+    producer = it.ongoing()
+    it.pass_ms(TIMEOUT_MS + 2 * it.settings.abort_interval_ms)
+    it.write_markers()
+    assert it.end(producer).error_code is ErrorCode.INVALID_TXN_STATE
+    assert owner(it.end(producer, commit=False)) == Producer(producer.id, producer.epoch + 1)
+
+
+def test_a_client_before_version_2_may_not_end_what_has_moved_its_epoch_on() -> None:
+    it = Harness()
+    producer = it.ongoing()
+    it.end(producer)
+    it.write_markers()
+    assert it.end(producer, version=OLDER).error_code is ErrorCode.PRODUCER_FENCED
 
 
 def test_the_timeout_holds_across_a_restart() -> None:

@@ -10,7 +10,13 @@ import pytest
 
 from semel.broker.transaction_coordinator import TransactionCoordinator
 from semel.broker.transaction_records import encode_key, encode_value
-from semel.broker.transaction_types import PRODUCER_EPOCH_MAX, Producer, TransactionEntry, TransactionState
+from semel.broker.transaction_types import (
+    PRODUCER_EPOCH_MAX,
+    Producer,
+    TransactionEntry,
+    TransactionSettings,
+    TransactionState,
+)
 from semel.protocol.error_codes import ErrorCode
 from tests.unit.broker.transaction_harness import ID, NEWER, OLDER, P0, P1, Harness, owner
 
@@ -67,13 +73,33 @@ def test_an_open_transaction_is_aborted_under_an_epoch_that_nobody_has() -> None
     assert it.end(old).error_code is ErrorCode.PRODUCER_FENCED
 
 
-def test_the_old_owner_is_fenced_from_the_moment_the_abort_is_on_its_way() -> None:
-    it = Harness()
+@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.PRODUCER_FENCED), (2, ErrorCode.CONCURRENT_TRANSACTIONS)])
+def test_the_old_owner_can_do_nothing_from_the_moment_the_abort_is_on_its_way(version: int, code: ErrorCode) -> None:
+    it = Harness(settings=TransactionSettings(version=version))
     old = it.ongoing()
     it.holds_appends = True
     it.ask_init()
-    assert it.add(old, P0) is ErrorCode.PRODUCER_FENCED
-    assert it.end(old).error_code is ErrorCode.PRODUCER_FENCED
+    assert it.add(old, P0) is code
+    assert it.end(old).error_code is code
+
+
+def test_an_owner_that_comes_back_after_an_abort_goes_on_with_the_epoch_of_the_abort() -> None:
+    it = Harness()
+    old = it.ongoing()
+    assert it.init(expected=old).error_code is ErrorCode.CONCURRENT_TRANSACTIONS
+    it.write_markers()
+    for _ in range(2):
+        assert owner(it.init(expected=old)) == Producer(old.id, old.epoch + 1)
+
+
+def test_an_owner_that_comes_back_after_a_newer_owner_is_fenced() -> None:
+    it = Harness()
+    old = it.ongoing()
+    it.init()
+    it.write_markers()
+    newer = owner(it.init())
+    assert newer == Producer(old.id, old.epoch + 2)
+    assert it.init(expected=old).error_code is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
