@@ -58,7 +58,9 @@ def java_string_hash(text: str) -> int:
 
 def coordinator_partition(key: str, partitions: int) -> int:
     """Which partition of an internal topic belongs to this group or transactional id."""
-    return (java_string_hash(key) & 0x7FFFFFFF) % partitions
+    number = java_string_hash(key)
+    # As in Apache Kafka: the smallest number has no positive twin in Java and counts as 0.
+    return (0 if number == -(2**31) else abs(number)) % partitions
 
 
 def group_settings(settings: BrokerSettings) -> GroupSettings:
