@@ -79,14 +79,14 @@ class Member:
         )
 
     def described(self, protocol_name: str | None) -> DescribedMember:
-        """Give the form in which it is described; without a protocol name its data is left out."""
+        """Give the form in which it is described; without a protocol name its metadata is left out."""
         return DescribedMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
             client_id=self.client_id,
             client_host=self.client_host,
             metadata=b"" if protocol_name is None else self.metadata(protocol_name),
-            assignment=b"" if protocol_name is None else self.assignment,
+            assignment=self.assignment,
         )
 
 
