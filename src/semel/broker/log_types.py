@@ -22,9 +22,10 @@ class Origin(StrEnum):
 class AppendRefused(BrokerError):
     """The record set was not appended; `code` is what the Produce response carries."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        """Nothing was written."""
+    def __init__(self, code: ErrorCode, message: str, bad_records: tuple[int, ...] = ()) -> None:
+        """Nothing was written; `bad_records` are places in the batch, where single records are to blame."""
         super().__init__(message, code=code)
+        self.bad_records = bad_records
 
 
 class ReadRefused(BrokerError):

@@ -22,7 +22,7 @@ from semel.broker.producer_state import Verification
 from semel.broker.registry import api
 from semel.broker.transaction_types import Producer
 from semel.broker.verification import Support, error_for_producer, verify
-from semel.errors import ProtocolError
+from semel.errors import ProtocolError, UnsupportedVersionError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -34,10 +34,11 @@ from semel.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from semel.protocol.record_batch import BatchHeader, read_header
+from semel.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
 
 ACKS_NONE = 0
 ACKS_ALL = -1
+LENGTH_AT = 8
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -138,10 +139,26 @@ def _look_at_header(write: Write) -> None:
     if write.records is None:
         write.fail(ErrorCode.INVALID_RECORD, "there are no records")
         return
+    size_bytes = batch_size_bytes(write.records)
+    if size_bytes is None or size_bytes > len(write.records):
+        write.fail(ErrorCode.INVALID_RECORD, "a produce request needs one whole batch per partition, found none")
+        return
     try:
         write.header = read_header(write.records)
+    except UnsupportedVersionError as error:
+        write.fail(ErrorCode.INVALID_RECORD, error.summary)
     except ProtocolError as error:
         write.fail(ErrorCode.CORRUPT_MESSAGE, error.summary)
+    else:
+        if size_bytes < len(write.records):
+            write.fail(ErrorCode.INVALID_RECORD, "a produce request needs one batch per partition, found more")
+
+
+def batch_size_bytes(records: memoryview) -> int | None:
+    """How long the first batch says it is; None when not even that can be read."""
+    if len(records) < HEADER_BYTES:
+        return None
+    return int.from_bytes(records[LENGTH_AT : LENGTH_AT + 4], signed=True) + LOG_OVERHEAD_BYTES
 
 
 def support_of(version: int) -> Support:
