@@ -14,6 +14,7 @@ NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
+TOPIC_IDS_FIRST = 13
 
 TopicKey = str | UUID | None
 PartitionKey = tuple[TopicKey, int]
@@ -35,6 +36,7 @@ class FetchSession:
 
     id: int
     epoch: int
+    by_id: bool
     partitions: OrderedDict[PartitionKey, Remembered] = field(default_factory=OrderedDict)
 
 
@@ -50,7 +52,7 @@ class FetchPlan:
 
 def topic_key(topic: FetchTopic, version: int) -> TopicKey:
     """How this version names a topic."""
-    return topic.topic_id if version >= 13 else topic.topic
+    return topic.topic_id if version >= TOPIC_IDS_FIRST else topic.topic
 
 
 class FetchSessions:
@@ -80,17 +82,17 @@ class FetchSessions:
         partitions = [(key, Remembered(asked=partition)) for key, partition in asked]
         session = None
         if version >= 7 and request.session_epoch == INITIAL_EPOCH and self._slots_max > 0:
-            session = self._new_session()
+            session = self._new_session(by_id=version >= TOPIC_IDS_FIRST)
             session.partitions.update({(key, row.asked.partition): row for key, row in partitions})
         return FetchPlan(session=session, incremental=False, partitions=partitions)
 
-    def _new_session(self) -> FetchSession:
+    def _new_session(self, *, by_id: bool) -> FetchSession:
         while len(self._sessions) >= self._slots_max:
             self._sessions.popitem(last=False)
         session_id = self._rng.integer(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._rng.integer(1, 2**31 - 1)
-        session = self._sessions[session_id] = FetchSession(id=session_id, epoch=1)
+        session = self._sessions[session_id] = FetchSession(id=session_id, epoch=1, by_id=by_id)
         return session
 
     def _plan_incremental(
@@ -101,6 +103,8 @@ class FetchSessions:
             return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             return _refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != (version >= TOPIC_IDS_FIRST):
+            return _refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         self._sessions.move_to_end(session.id)
         for key, partition in asked:
@@ -110,7 +114,7 @@ class FetchSessions:
             else:
                 remembered.asked = partition
         for topic in request.forgotten_topics_data:
-            forgotten = topic.topic_id if version >= 13 else topic.topic
+            forgotten = topic.topic_id if version >= TOPIC_IDS_FIRST else topic.topic
             for index in topic.partitions:
                 session.partitions.pop((forgotten, index), None)
         rows = [(key, row) for (key, _), row in session.partitions.items()]

@@ -103,7 +103,9 @@ def _read_all(context: Context, request: FetchRequest, plan: FetchPlan) -> list[
         partition = _find(context, key, remembered)
         if partition is None:
             code = _missing(context, key, remembered.asked.partition)
-            rows.append((key, remembered, _with_leader(context, key, _refused(remembered.asked.partition, code))))
+            refused = _with_leader(context, key, _refused(remembered.asked.partition, code))
+            refused.aborted_transactions = ()
+            rows.append((key, remembered, refused))
             continue
         data = _read(partition, remembered, request.isolation_level, left_bytes, minimum_one_batch=first)
         size = _size(data)
@@ -141,10 +143,7 @@ def _read(
     if asked.last_fetched_epoch >= 0 and _diverged(partition, row, data):
         return data
     if not log.log_start_offset <= asked.fetch_offset <= log.high_watermark:
-        refused = _refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        refused.high_watermark, refused.log_start_offset = log.high_watermark, log.log_start_offset
-        refused.last_stable_offset = log.last_stable_offset
-        return refused
+        return _refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     size_max = min(asked.partition_max_bytes, left_bytes)
     if asked.fetch_offset >= limit or (size_max <= 0 and not minimum_one_batch):
         return data
@@ -169,6 +168,10 @@ def _fill(
 
 def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> bool:
     end = partition.log.offset_for_leader_epoch(row.asked.last_fetched_epoch)
+    if end.offset_next < 0:
+        data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
+        return True
     if end.leader_epoch == row.asked.last_fetched_epoch and end.offset_next >= row.asked.fetch_offset:
         return False
     data.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.offset_next)

@@ -28,6 +28,8 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+FIRST_VERSIONS = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+NO_LEADER_EPOCH = -1
 
 
 def refuse(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
@@ -48,16 +50,30 @@ def refuse(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
 
 @api(ListOffsetsRequest, ListOffsetsResponse, first=1, last=10, refuse=refuse)
 async def answer(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look each partition up."""
+    """Look each partition up; one that is asked for twice is refused."""
+    asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
+    for topic in request.topics:
+        rows = asked.setdefault(topic.name, {})
+        for row in topic.partitions:
+            rows.setdefault(row.partition_index, []).append(row)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_look_up(context, topic.name, row, request.isolation_level) for row in topic.partitions],
+                name=name,
+                partitions=[_answer_once(context, name, same, request.isolation_level) for same in rows.values()],
             )
-            for topic in request.topics
+            for name, rows in asked.items()
         ]
     )
+
+
+def _answer_once(
+    context: Context, topic: str, same: list[ListOffsetsPartition], isolation_level: int
+) -> ListOffsetsPartitionResponse:
+    if len(same) > 1:
+        index = same[0].partition_index
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+    return _look_up(context, topic, same[0], isolation_level)
 
 
 def _look_up(
@@ -69,7 +85,7 @@ def _look_up(
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_code = missing_partition(context, topic, row.partition_index, unknown)
         return response
-    response.error_code = partition.check_leader_epoch(row.current_leader_epoch)
+    response.error_code = _fault(context, partition, row)
     if response.error_code:
         return response
     found = _find(partition, row.timestamp, isolation_level)
@@ -77,6 +93,14 @@ def _look_up(
         response.offset, response.timestamp = found.offset, found.timestamp_ms
         response.leader_epoch = found.leader_epoch
     return response
+
+
+def _fault(context: Context, partition: Partition, row: ListOffsetsPartition) -> ErrorCode:
+    if row.timestamp < 0 and context.version < FIRST_VERSIONS.get(row.timestamp, context.version + 1):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if row.current_leader_epoch < NO_LEADER_EPOCH:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return partition.check_leader_epoch(row.current_leader_epoch)
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int) -> OffsetAndTimestamp | None:
@@ -87,7 +111,8 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> OffsetA
             return OffsetAndTimestamp(offset=limit, timestamp_ms=-1, leader_epoch=partition.leader_epoch)
         case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = log.log_start_offset
-            return OffsetAndTimestamp(offset=first, timestamp_ms=-1, leader_epoch=log.epochs.epoch_at(first))
+            epoch = partition.leader_epoch if first == log.log_end_offset else log.epochs.epoch_at(first)
+            return OffsetAndTimestamp(offset=first, timestamp_ms=-1, leader_epoch=epoch)
         case _ if timestamp == MAX_TIMESTAMP:
             found = log.max_timestamp_offset()
         case _ if timestamp >= 0:
