@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from semel.broker.cluster_state import BrokerConfigSet, TopicSet
 from semel.broker.config import BROKER_KEYS, TOPIC_KEYS, ConfigType, Key
-from semel.broker.controller import Controller, Refused
+from semel.broker.controller import Controller, Refused, check_topic_name
 from semel.protocol.error_codes import ErrorCode
 
 CLUSTER_DEFAULT = ""
@@ -148,6 +148,8 @@ def _plan(controller: Controller, broker_id: int, resource: ResourceChanges, *, 
 
 
 def _plan_topic(controller: Controller, name: str, changes: Sequence[Change], *, replace_all: bool) -> TopicSet:
+    if replace_all:
+        check_topic_name(name)
     topic = controller.state.topics.get(name)
     current = topic.config if topic is not None else {}
     merged = {**({} if replace_all else current), **changed(current, changes, TOPIC_KEYS)}

@@ -26,7 +26,7 @@ from semel.protocol.messages.metadata import (
 )
 
 ALL_TOPIC_OPERATIONS = 0b1101_1111_1000
-ALL_CLUSTER_OPERATIONS = 0b1_1111_1011_0000
+ALL_CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 
 
 def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:

@@ -36,14 +36,16 @@ async def answer(context: Context, request: FindCoordinatorRequest) -> FindCoord
             coordinators=[_find(context, request.key_type, key) for key in request.coordinator_keys]
         )
     row = _find(context, request.key_type, request.key)
+    message = row.error_message or ErrorCode(row.error_code).name
     return FindCoordinatorResponse(
-        error_code=row.error_code, error_message=row.error_message, node_id=row.node_id, host=row.host, port=row.port
+        error_code=row.error_code, error_message=message, node_id=row.node_id, host=row.host, port=row.port
     )
 
 
 def _find(context: Context, key_type: int, key: str) -> Coordinator:
     if not 0 <= key_type < len(TOPICS):
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
+        message = f"There is no coordinator of type {key_type} here."
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
     broker = context.broker
     create_internal_topic(broker, TOPICS[key_type])
     topic = broker.state.topics[TOPICS[key_type]]

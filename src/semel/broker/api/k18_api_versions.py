@@ -22,12 +22,14 @@ from semel.protocol.messages.api_versions import (
 )
 
 TRANSACTION_VERSION = "transaction.version"
+ZERO_FEATURES_FIRST = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def refuse(_: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
-    """An error answer; for an unknown version it lists what may be asked instead."""
-    keys = _advertised() if code is ErrorCode.UNSUPPORTED_VERSION else []
+    """An error answer; for an unknown version it tells which versions of itself may be asked instead."""
+    is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
+    keys = [row for row in _advertised() if is_unknown and row.api_key == ApiVersionsRequest.API_KEY]
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
@@ -48,10 +50,17 @@ async def answer(context: Context, request: ApiVersionsRequest) -> ApiVersionsRe
         context.session.client_software = " ".join(names)
     return ApiVersionsResponse(
         api_keys=_advertised(),
-        supported_features=[SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2)],
+        supported_features=_supported(context.version),
         finalized_features_epoch=context.broker.state.version,
         finalized_features=_finalized(context.broker.cluster.transaction_version),
     )
+
+
+def _supported(version: int) -> list[SupportedFeatureKey]:
+    """Clients before v4 fail on a feature whose lowest version is 0, so they do not hear of it."""
+    if version < ZERO_FEATURES_FIRST:
+        return []
+    return [SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2)]
 
 
 def _finalized(level: int) -> list[FinalizedFeatureKey]:

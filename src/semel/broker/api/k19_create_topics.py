@@ -40,7 +40,7 @@ async def answer(context: Context, request: CreateTopicsRequest) -> CreateTopics
     names = [topic.name for topic in request.topics]
     planned: list[TopicSet] = []
     rows = []
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         if names.count(topic.name) > 1:
             rows.append(_refused(topic.name, ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {topic.name}"))
             continue
@@ -67,6 +67,9 @@ def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
             ErrorCode.INVALID_REQUEST,
             "Both numPartitions or replicationFactor and replicasAssignments were set: use one of them.",
         )
+    empty = next((row.name for row in topic.configs if row.value is None), None)
+    if empty is not None:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {empty}")
     return context.broker.cluster.controller.plan_topic(
         topic.name,
         partitions=settings.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions,

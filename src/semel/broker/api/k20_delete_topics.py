@@ -32,11 +32,24 @@ async def answer(context: Context, request: DeleteTopicsRequest) -> DeleteTopics
     if not context.broker.settings.enabled("delete.topic.enable"):
         return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
     asked = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[_delete(context, row) for row in asked])
+    once = {(row.name, row.topic_id): row for row in asked}
+    rows = [
+        _delete(context, row)
+        if sum(1 for other in asked if (other.name, other.topic_id) == key) == 1
+        else _refused(row, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for key, row in once.items()
+    ]
+    return DeleteTopicsResponse(responses=rows)
+
+
+def _refused(row: DeleteTopicState, code: ErrorCode, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=row.name, topic_id=row.topic_id, error_code=code, error_message=message)
 
 
 def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
     state = context.broker.state
+    if (row.topic_id is None) == (row.name is None):
+        return _refused(row, ErrorCode.INVALID_REQUEST, "You must specify either a topic name or a topic id, not both.")
     if row.topic_id is not None:
         topic = state.topic_by_id(row.topic_id)
         if topic is None:

@@ -55,10 +55,11 @@ def _describe(context: Context, resource: DescribeConfigsResource, *, synonyms: 
     try:
         settings = _settings(context, resource.resource_type, resource.resource_name)
     except Refused as refused:
-        return _refused(resource, ErrorCode(refused.code), refused.summary)
+        is_unknown = refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _refused(resource, ErrorCode(refused.code), "" if is_unknown else refused.summary)
     wanted = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
-        error_message=None,
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_row(setting, synonyms=synonyms) for setting in settings if not wanted or setting.name in wanted],

@@ -33,7 +33,7 @@ async def answer(context: Context, request: CreatePartitionsRequest) -> CreatePa
     names = [topic.name for topic in request.topics]
     planned: list[MetadataRecord] = []
     rows = []
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         result = CreatePartitionsTopicResult(name=topic.name)
         rows.append(result)
         try:

@@ -41,7 +41,11 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
 async def answer(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Say of each partition why it keeps its leader; null asks for all, and hears only of those that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return refuse(request, ErrorCode.INVALID_REQUEST)
+        refused = refuse(request, ErrorCode.INVALID_REQUEST)
+        for row in refused.replica_election_results:
+            for result in row.partition_result:
+                result.error_message = f"Election type {request.election_type} is unknown."
+        return refused
     state = context.broker.state
     asked = request.topic_partitions
     if asked is None:

@@ -22,18 +22,22 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def refuse(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
+def refuse(_: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
     """The error and no brokers."""
-    return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+    return _refused(code, None)
+
+
+def _refused(code: ErrorCode, message: str | None) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message)
 
 
 @api(DescribeClusterRequest, DescribeClusterResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers that can be reached; controllers have no ports of their own here."""
     if request.endpoint_type == CONTROLLERS:
-        return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is an endpoint of brokers, not of controllers.")
     if request.endpoint_type != BROKERS:
-        return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Endpoint type {request.endpoint_type} is unknown.")
     response = DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=context.broker.state.cluster_id,

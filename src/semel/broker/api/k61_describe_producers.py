@@ -75,4 +75,5 @@ def _missing(context: Context, topic: str, index: int) -> PartitionResponse:
             partition_index=index, error_code=ErrorCode(refused.code), error_message=refused.summary
         )
     code = missing_partition(context, topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return PartitionResponse(partition_index=index, error_code=code)
+    message = None if topic in context.broker.state.topics else f"The topic '{topic}' does not exist."
+    return PartitionResponse(partition_index=index, error_code=code, error_message=message)

@@ -65,7 +65,9 @@ def _names(context: Context, request: DescribeTopicPartitionsRequest) -> list[st
 def _describe(context: Context, name: str, first: int, count: int) -> DescribeTopicPartitionsResponseTopic:
     topic = context.broker.state.topics.get(name)
     if topic is None:
-        return DescribeTopicPartitionsResponseTopic(name=name, error_code=_fault(name))
+        return DescribeTopicPartitionsResponseTopic(
+            name=name, error_code=_fault(name), topic_authorized_operations=ALL_TOPIC_OPERATIONS
+        )
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.id,
