@@ -14,6 +14,12 @@ from semel.protocol.messages.create_topics import (
 from semel.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from semel.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from semel.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from semel.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from semel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from semel.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,12 +31,6 @@ from semel.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
-)
-from semel.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from semel.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from semel.protocol.record_batch import DraftRecord, encode_batch
@@ -84,7 +84,9 @@ def topic_id(talk: Talk, topic: str) -> UUID | None:
     return talk.peek(request, MetadataResponse).topics[0].topic_id
 
 
-def records(count: int = 1, *, key: bytes | None = b"k", value: bytes | None = b"v", at_ms: int = TIME_MS) -> list[DraftRecord]:
+def records(
+    count: int = 1, *, key: bytes | None = b"k", value: bytes | None = b"v", at_ms: int = TIME_MS
+) -> list[DraftRecord]:
     """Some records, a millisecond apart."""
     return [DraftRecord(key=key, value=value, timestamp_ms=at_ms + index) for index in range(count)]
 
@@ -108,7 +110,13 @@ def batch(
 
 
 def produce_request(
-    topic: str, data: bytes | None, *, partition: int = 0, acks: int = -1, transactional_id: str | None = None, id: UUID | None = None  # noqa: A002
+    topic: str,
+    data: bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    id: UUID | None = None,  # noqa: A002
 ) -> ProduceRequest:
     """A request with one record set."""
     row = PartitionProduceData(index=partition, records=data)
@@ -147,7 +155,9 @@ def fetch_request(topic: str, *, offset: int = 0, partition: int = 0, isolation:
     return FetchRequest(isolation_level=isolation, topics=[FetchTopic(topic=topic, partitions=[row])])
 
 
-def fetch(talk: Talk, name: str, topic: str, *, offset: int = 0, partition: int = 0, isolation: int = 0) -> FetchResponse:
+def fetch(
+    talk: Talk, name: str, topic: str, *, offset: int = 0, partition: int = 0, isolation: int = 0
+) -> FetchResponse:
     """Fetch one partition and record the answer."""
     request = fetch_request(topic, offset=offset, partition=partition, isolation=isolation)
     return talk.ask(name, request, FetchResponse, version=NAMES_LAST)

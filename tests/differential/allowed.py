@@ -22,4 +22,239 @@ class Allowed:
     apache: str = "*"
 
 
-ALLOWED: tuple[Allowed, ...] = ()
+MORE_WORDS = "An error often comes with a message where Apache Kafka sends none."
+NOT_SERVED = (
+    *(29, 30, 31, 34, 38, 39, 40, 41, 45, 48, 49, 55, 57, 64, 68, 69),
+    *(76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
+)
+FEATURES = ("eligible.leader.replicas", "group", "kraft", "metadata", "share", "streams")
+NOT_FINALIZED = "kraft"
+
+MESSAGES = (
+    Allowed(api="Produce", path="*.error_message", anchor="k00", reason=MORE_WORDS, embedded="'text'", apache="None"),
+    Allowed(
+        api="CreatePartitions",
+        path="*.error_message",
+        anchor="k37",
+        reason=MORE_WORDS,
+        embedded="'text'",
+        apache="None",
+    ),
+    Allowed(
+        api="FindCoordinator",
+        path="*.error_message",
+        anchor="k10",
+        reason=MORE_WORDS,
+        step="coordinator of type 2 *",
+        embedded="'text'",
+        apache="''",
+    ),
+)
+
+RECORDS = (
+    Allowed(
+        api="Produce",
+        path="*.partition_responses.0.*",
+        anchor="k00",
+        reason="A batch that says LogAppendTime is refused with INVALID_TIMESTAMP; Apache Kafka takes it and writes the "
+        "topic's own timestamp type into it.",
+        step="time type set by the client *",
+    ),
+    Allowed(
+        api="Fetch",
+        path="*.base_timestamp_ms",
+        anchor="k01",
+        reason="With LogAppendTime the base timestamp of a batch stays the producer's.",
+        step="broker's time *",
+    ),
+    Allowed(
+        api="Fetch",
+        path="*.partitions.1.records",
+        anchor="k01",
+        reason="An answer ends with a whole batch; Apache Kafka fills what is left of the limit with a part of the next.",
+        step="limit 236 *",
+        apache="[[]]",
+    ),
+    Allowed(
+        api="ListOffsets",
+        path="topics.*-places.partitions.0.*",
+        anchor="k02",
+        reason="The largest timestamp is looked for among records that have not been deleted; Apache Kafka also finds "
+        "deleted ones that are still in their segment.",
+        step="after deletion, offset at -3 *",
+        embedded="-1",
+    ),
+)
+
+TOPICS = (
+    Allowed(
+        api="Metadata",
+        path="topics.*-made-*",
+        anchor="k03",
+        reason="A topic made on demand is in the same answer; Apache Kafka first answers UNKNOWN_TOPIC_OR_PARTITION.",
+        step="made on demand *",
+    ),
+    Allowed(
+        api="Metadata",
+        path="*",
+        anchor="k03",
+        reason="A topic asked for with neither name nor id is INVALID_TOPIC_EXCEPTION; Apache Kafka fails with "
+        "UNKNOWN_SERVER_ERROR.",
+        step="by id None *",
+    ),
+    Allowed(
+        api="CreateTopics",
+        path="*.configs.min.insync.replicas.config_source",
+        anchor="k19",
+        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+        embedded="5",
+        apache="3",
+    ),
+)
+
+VERSIONS = (
+    *(
+        Allowed(
+            api="ApiVersions",
+            path=f"api_keys.{key}",
+            anchor="k18",
+            reason="APIs that are not served are not listed.",
+            embedded="(absent)",
+        )
+        for key in NOT_SERVED
+    ),
+    *(
+        Allowed(
+            api="ApiVersions", path=f"api_keys.{key}.max_version", anchor=f"k{key:02}", reason=reason, apache=str(last)
+        )
+        for key, last, reason in (
+            (1, 18, "Served up to v17; Apache Kafka 4 knows v18."),
+            (2, 11, "Served up to v10; Apache Kafka 4 knows v11."),
+        )
+    ),
+    *(
+        Allowed(
+            api="ApiVersions",
+            path=f"{kind}_features.{name}.version",
+            anchor="k18",
+            reason="The only feature is `transaction.version`.",
+            embedded="(absent)",
+        )
+        for kind in ("supported", "finalized")
+        for name in FEATURES
+        if (kind, name) != ("finalized", NOT_FINALIZED)
+    ),
+)
+
+_OWN_DEFAULTS = (
+    "group.initial.rebalance.delay.ms",
+    "log.flush.scheduler.interval.ms",
+    "max.connections",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+)
+_NO_SYNONYMS = (
+    "flush.ms",
+    "retention.ms",
+    "segment.jitter.ms",
+    "segment.ms",
+    "log.flush.interval.ms",
+    "log.retention.ms",
+    "log.roll.jitter.ms",
+    "log.roll.ms",
+)
+
+SETTINGS = (
+    *(
+        Allowed(
+            api="DescribeConfigs",
+            path=f"results.1.configs.{name}.*",
+            anchor="k32",
+            reason="Some broker settings have other defaults or types, made for one machine.",
+        )
+        for name in _OWN_DEFAULTS
+    ),
+    *(
+        Allowed(
+            api="DescribeConfigs",
+            path=f"results.*.configs.{name}.*",
+            anchor="k32",
+            reason="Times in milliseconds have a default of their own and no synonyms in minutes or hours.",
+        )
+        for name in _NO_SYNONYMS
+    ),
+    *(
+        Allowed(
+            api="DescribeConfigs",
+            path=f"results.1.configs.{name}.read_only",
+            anchor="k32",
+            reason="Fewer broker settings can be changed while the broker runs.",
+            embedded="True",
+        )
+        for name in ("log.cleaner.backoff.ms", "producer.id.expiration.ms", "transaction.partition.verification.enable")
+    ),
+    Allowed(
+        api="DescribeConfigs",
+        path="results.*.configs.min.insync.replicas.*",
+        anchor="k32",
+        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+    ),
+    Allowed(
+        api="DescribeConfigs",
+        path="results..configs",
+        anchor="k32",
+        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+        step="broker '' *",
+        embedded="{}",
+    ),
+    *(
+        Allowed(
+            api="DescribeConfigs",
+            path="results.*",
+            anchor="k32",
+            reason="Only topics and brokers have settings.",
+            step=f"resource {kind} *",
+        )
+        for kind in (8, 16, 32)
+    ),
+    Allowed(
+        api="DescribeConfigs",
+        path="*.documentation",
+        anchor="k32",
+        reason="`documentation` is always null.",
+        embedded="None",
+    ),
+    Allowed(
+        api="IncrementalAlterConfigs",
+        path="responses.*",
+        anchor="k44",
+        reason="An unknown operation is INVALID_REQUEST; Apache Kafka fails with UNKNOWN_SERVER_ERROR.",
+        step="change unknown operation*",
+    ),
+    *(
+        Allowed(
+            api="ListConfigResources",
+            path="config_resources*",
+            anchor="k74",
+            reason="There are no groups, loggers or client metrics subscriptions with settings.",
+            step=f"resources {kinds} *",
+        )
+        for kinds in ("[[]]", "[[]8]")
+    ),
+    *(
+        Allowed(
+            api="DescribeLogDirs",
+            path=f"*.{name}_bytes",
+            anchor="k35",
+            reason="The total and usable size of the disk are not told (-1).",
+            embedded="-1",
+        )
+        for name in ("total", "usable")
+    ),
+)
+
+ALLOWED: tuple[Allowed, ...] = (*MESSAGES, *RECORDS, *TOPICS, *VERSIONS, *SETTINGS)

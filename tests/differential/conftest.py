@@ -12,7 +12,7 @@ from tests.differential.talk import Side
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "transaction.max.timeout.ms": "900000",
     "log.message.timestamp.after.max.ms": "3600000",
 }

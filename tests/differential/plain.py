@@ -15,11 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from semel.protocol.message import Message
 from semel.protocol.record_batch import BatchHeader, check_batch, decode_marker, decode_records, iter_headers
 
 NEAR_MS = 3_600_000
+INVENTED_MAX = 2**32  # ids below are made up by scripts
 NOTHING: tuple[object, ...] = (-1, 0, "", None)
 
 NUMBERED = {
@@ -44,25 +46,32 @@ TIMES = frozenset(
         "max_timestamp_ms",
     }
 )
-SIZES = frozenset({"partition_size", "finalized_features_epoch"})
+SIZES = frozenset({"partition_size", "total_bytes", "usable_bytes", "finalized_features_epoch"})
 KEYED = {
-    "api_keys": "api_key",
-    "supported_features": "name",
-    "finalized_features": "name",
-    "configs": "name",
-    "brokers": "node_id",
-    "config_resources": "resource_name",
-    "active_producers": "producer_id",
-    "groups": "group_id",
-    "transaction_states": "transactional_id",
-    "topics": "name",
-    "responses": "name",
-    "replica_election_results": "topic",
-    "results_by_topic_v3_and_below": "name",
-    "topic_results": "name",
-    "partitions": "partition_index",
-    "results_by_partition": "partition_index",
+    "api_keys": ("api_key",),
+    "supported_features": ("name",),
+    "finalized_features": ("name",),
+    "configs": ("name",),
+    "brokers": ("node_id",),
+    "config_resources": ("resource_name",),
+    "active_producers": ("producer_id",),
+    "groups": ("group_id",),
+    "transaction_states": ("transactional_id",),
+    "topics": ("name", "topic"),
+    "responses": ("name", "topic"),
+    "replica_election_results": ("topic",),
+    "results_by_topic_v3_and_below": ("name",),
+    "topic_results": ("name",),
+    "partitions": ("partition_index",),
+    "results_by_partition": ("partition_index",),
+    "partition_responses": ("index",),
+    "partition_result": ("partition_id",),
+    "members": ("member_id",),
+    "results": ("group_id", "resource_name", "log_dir"),
+    "coordinators": ("key",),
 }
+
+UNORDERED = frozenset({"partitions", "unknown_state_filters"})
 
 Plain = Any  # nested dicts, lists and scalars
 
@@ -93,12 +102,15 @@ class Normaliser:
         return self._scalar(name, value)
 
     def _list(self, name: str, values: Sequence[object], version: int) -> Plain:
+        if not values and name in KEYED:
+            return {}
         if not values or not isinstance(values[0], Message):
-            return list(values)
-        key = KEYED.get(name, "")
+            return sorted(values) if name in UNORDERED else list(values)
+        key = next((each for each in KEYED.get(name, ()) if hasattr(values[0], each)), "")
         if not hasattr(values[0], key):
             return [self._value("", each, version) for each in values]
-        own = sorted((each for each in values if self._is_own(getattr(each, key))), key=lambda e: str(getattr(e, key)))
+        own = [each for each in values if self._is_own(getattr(each, key))]
+        own.sort(key=lambda each: str(self._scalar(key, getattr(each, key))))
         names = [self._scalar(key, getattr(each, key)) for each in own]
         plain = [self._value("", each, version) for each in own]
         # A name twice in one list stays visible: its second entry gets a number.
@@ -119,6 +131,8 @@ class Normaliser:
         return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 
     def _numbered(self, kind: str, value: object) -> str:
+        if isinstance(value, UUID) and value.int < INVENTED_MAX:
+            return str(value)
         known = self._numbers.setdefault(kind, {})
         return known.setdefault(value, f"{kind}-{len(known) + 1}")
 

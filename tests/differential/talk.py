@@ -87,9 +87,7 @@ class Talk:
         first, last = self.versions[message.API_KEY]
         return range(max(first, message.FIRST), min(last, message.LAST) + 1)
 
-    def ask(
-        self, name: str, request: Message, response: type[M], *, version: int | None = None, on: str = MAIN
-    ) -> M:
+    def ask(self, name: str, request: Message, response: type[M], *, version: int | None = None, on: str = MAIN) -> M:
         """Ask, and record the answer as a step; a connection that is cut is an answer too."""
         asked = self.common(response)[-1] if version is None else version
         step = f"{name} v{asked}"

@@ -62,11 +62,11 @@ def fetching(talk: Talk) -> None:
     talk.each_version("two partitions", FetchResponse, lambda _: whole(_row(), _row(1)))
     talk.each_version("out of range", FetchResponse, lambda _: whole(_row(0, 99), _row(1, -1)))
     talk.each_version("unknown partition", FetchResponse, lambda _: whole(_row(7)))
-    talk.each_version(
-        "unknown topic", FetchResponse, lambda _: whole(_row(), id=NO_SUCH_ID, name=talk.name("none"))
-    )
+    talk.each_version("unknown topic", FetchResponse, lambda _: whole(_row(), id=NO_SUCH_ID, name=talk.name("none")))
     for isolation in (0, 1):
-        talk.each_version(f"isolation {isolation}", FetchResponse, lambda _, i=isolation: whole(_row(), isolation_level=i))  # type: ignore[misc]
+        talk.each_version(
+            f"isolation {isolation}", FetchResponse, lambda _, i=isolation: whole(_row(), isolation_level=i)
+        )  # type: ignore[misc]
     for offset in (1, 2, 7, 8, 9):
         talk.ask(f"from {offset}", whole(_row(0, offset)), FetchResponse)
     one = len(batch(2))
@@ -146,7 +146,9 @@ def places(talk: Talk) -> None:
         talk.ask(f"committed at {stamp}", _offsets(topic, stamp, isolation=1), ListOffsetsResponse)
     for epoch in (0, 1, -2):
         talk.ask(f"leader epoch {epoch}", _offsets(topic, LATEST, epoch=epoch), ListOffsetsResponse)
-    twice = ListOffsetsRequest(replica_id=-1, topics=[*_offsets(topic, LATEST).topics, *_offsets(topic, EARLIEST).topics])
+    twice = ListOffsetsRequest(
+        replica_id=-1, topics=[*_offsets(topic, LATEST).topics, *_offsets(topic, EARLIEST).topics]
+    )
     talk.ask("asked twice", twice, ListOffsetsResponse)
     _epochs(talk, topic)
     _front(talk, topic)
@@ -155,7 +157,10 @@ def places(talk: Talk) -> None:
 def _offsets(topic: str, stamp: int, *, partition: int = 0, isolation: int = 0, epoch: int = -1) -> ListOffsetsRequest:
     row = ListOffsetsPartition(partition_index=partition, timestamp=stamp, current_leader_epoch=epoch)
     return ListOffsetsRequest(
-        replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[row])], timeout_ms=5000
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=topic, partitions=[row])],
+        timeout_ms=5000,
     )
 
 

@@ -28,6 +28,7 @@ from tests.differential.acts import (
 from tests.differential.talk import Talk
 
 HOUR_MS = 3_600_000
+YEAR_MS = 365 * 24 * HOUR_MS
 CRC_AT, MAGIC_AT, COUNT_AT, ATTRIBUTES_AT, LENGTH_AT = 17, 16, 57, 21, 8
 IDS_FIRST = 13
 
@@ -74,7 +75,6 @@ def damage(talk: Talk) -> None:
 def _damaged() -> dict[str, bytes | None]:
     good = batch(2)
     plain = {
-        "null": None,
         "empty": b"",
         "two batches": good + good,
         "wrong checksum": _patched(good, ">I", CRC_AT, 1),
@@ -89,7 +89,6 @@ def _damaged() -> dict[str, bytes | None]:
             EndMarker.COMMIT, producer_id=5, producer_epoch=0, timestamp_ms=TIME_MS, coordinator_epoch=0
         ),
         "base offset not 0": encode_batch(records(2), base_offset=5),
-        "log append time": encode_batch(records(2), timestamp_type=TimestampType.LOG_APPEND_TIME),
         "transactional without a producer": batch(transactional=True),
         "no sequence": batch(producer=(7, 0)),
         "gaps in offsets": encode_batch(
@@ -129,9 +128,13 @@ def limits(talk: Talk) -> None:
     both = [*records(1, at_ms=now_ms), *records(1), *records(1, at_ms=now_ms), *records(1)]
     produce(talk, "some times too old", recent, batch(drafts=both))
     produce(talk, "time right", recent, batch(drafts=records(1, at_ms=now_ms)))
+    odd = make_topic(talk, "odd")
+    produce(
+        talk, "time type set by the client", odd, encode_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME)
+    )
     stamped = make_topic(talk, "stamped", config={"message.timestamp.type": "LogAppendTime"})
     produce(talk, "broker's time", stamped, batch(drafts=records(2)))
-    produce(talk, "broker's time, far ahead", stamped, batch(drafts=records(2, at_ms=now_ms + 9 * HOUR_MS)))
+    produce(talk, "broker's time, far ahead", stamped, batch(drafts=records(2, at_ms=TIME_MS + 10 * YEAR_MS)))
     fetch(talk, "broker's time", stamped)
     for topic in ("__consumer_offsets", "__transaction_state"):
         produce(talk, f"into {topic}", topic, batch())
@@ -162,7 +165,10 @@ def idempotence(talk: Talk) -> None:
         produce(talk, "gap", topic, batch(producer=newer, sequence=50), version=version)
         produce(talk, "duplicate", topic, batch(producer=newer, sequence=1), version=version)
     fetch(talk, "all of it", topic)
-    rows = [TopicRequest(name=topic, partition_indexes=[0, 4]), TopicRequest(name=talk.name("no"), partition_indexes=[0])]
+    rows = [
+        TopicRequest(name=topic, partition_indexes=[0, 4]),
+        TopicRequest(name=talk.name("no"), partition_indexes=[0]),
+    ]
     talk.ask("producers", DescribeProducersRequest(topics=rows), DescribeProducersResponse)
 
 

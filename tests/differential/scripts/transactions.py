@@ -91,18 +91,18 @@ def _timed_out(actor: Actor) -> None:
 STATES: dict[str, Callable[[Actor], None]] = {
     "never": _never,
     "empty": _empty,
-    "ongoing, version 1": _ongoing_old,
-    "ongoing, version 2": _ongoing_new,
-    "committed, version 1": _complete(OLD_END, commit=True),
-    "aborted, version 1": _complete(OLD_END, commit=False),
-    "committed, version 2": _complete(NEW_END, commit=True),
-    "aborted, version 2": _complete(NEW_END, commit=False),
+    "ongoing-version-1": _ongoing_old,
+    "ongoing-version-2": _ongoing_new,
+    "committed-version-1": _complete(OLD_END, commit=True),
+    "aborted-version-1": _complete(OLD_END, commit=False),
+    "committed-version-2": _complete(NEW_END, commit=True),
+    "aborted-version-2": _complete(NEW_END, commit=False),
     "fenced": _fenced,
-    "fenced while open": _fenced_while_open,
-    "fenced, new owner open": _fenced_by_open,
-    "committed, old epoch, version 2": _behind_new_end,
-    "wrong id": _wrong_id,
-    "timed out": _timed_out,
+    "fenced-while-open": _fenced_while_open,
+    "fenced-new-owner-open": _fenced_by_open,
+    "committed-old-epoch-version-2": _behind_new_end,
+    "wrong-id": _wrong_id,
+    "timed-out": _timed_out,
 }
 
 
@@ -176,5 +176,5 @@ def _matrix(state: str) -> Callable[[Talk], None]:
     return script
 
 
-SCRIPTS = {f"transactions {state}": _matrix(state) for state in STATES}
+SCRIPTS = {f"transactions-{state}": _matrix(state) for state in STATES}
 __all__ = ["SCRIPTS", "AddPartitionsToTxnResponse"]
