@@ -1,0 +1,16 @@
+"""For tests of code that talks to Kafka: `semel_cluster`, a pytest fixture that is a running cluster.
+
+    def test_orders_arrive(semel_cluster):
+        producer = Producer(semel_cluster.client_settings)
+
+The fixture comes with the package, nothing needs to be imported. How large the cluster is, and what it has, is set
+where pytest is set:
+
+    [tool.pytest.ini_options]
+    semel_brokers = "1"                              # 3 unless given
+    semel_topics = ["orders:6:1", "payments"]        # name:partitions:replicas
+    semel_config = ["auto.create.topics.enable=false"]
+
+One cluster serves the whole run, so each test should use topics and groups of its own: `semel_name` gives a name that
+no other test has.
+"""
