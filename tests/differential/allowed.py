@@ -23,6 +23,9 @@ class Allowed:
 
 
 MORE_WORDS = "An error often comes with a message where Apache Kafka sends none."
+INSYNC_SOURCE = (
+    "`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers."
+)
 NOT_SERVED = (
     *(29, 30, 31, 34, 38, 39, 40, 41, 45, 48, 49, 55, 57, 64, 68, 69),
     *(76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
@@ -56,22 +59,16 @@ RECORDS = (
         api="Produce",
         path="*.partition_responses.0.*",
         anchor="k00",
-        reason="A batch that says LogAppendTime is refused with INVALID_TIMESTAMP; Apache Kafka takes it and writes the "
-        "topic's own timestamp type into it.",
+        reason="A batch that says LogAppendTime is refused with INVALID_TIMESTAMP; Apache Kafka takes it and writes "
+        "the topic's own timestamp type into it.",
         step="time type set by the client *",
-    ),
-    Allowed(
-        api="Fetch",
-        path="*.base_timestamp_ms",
-        anchor="k01",
-        reason="With LogAppendTime the base timestamp of a batch stays the producer's.",
-        step="broker's time *",
     ),
     Allowed(
         api="Fetch",
         path="*.partitions.1.records",
         anchor="k01",
-        reason="An answer ends with a whole batch; Apache Kafka fills what is left of the limit with a part of the next.",
+        reason="An answer ends with a whole batch; Apache Kafka fills what is left of the limit with a part of the "
+        "next.",
         step="limit 236 *",
         apache="[[]]",
     ),
@@ -106,7 +103,7 @@ TOPICS = (
         api="CreateTopics",
         path="*.configs.min.insync.replicas.config_source",
         anchor="k19",
-        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+        reason=INSYNC_SOURCE,
         embedded="5",
         apache="3",
     ),
@@ -201,15 +198,15 @@ SETTINGS = (
         api="DescribeConfigs",
         path="results.*.configs.min.insync.replicas.*",
         anchor="k32",
-        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+        reason=INSYNC_SOURCE,
     ),
     Allowed(
         api="DescribeConfigs",
-        path="results..configs",
+        path="results..configs.min.insync.replicas",
         anchor="k32",
-        reason="`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers.",
+        reason=INSYNC_SOURCE,
         step="broker '' *",
-        embedded="{}",
+        embedded="(absent)",
     ),
     *(
         Allowed(

@@ -100,9 +100,11 @@ class Talk:
         self.record(step, response, self._normaliser.plain(answer, asked))
         return answer
 
-    def each_version(self, name: str, response: type[M], build: Callable[[int], Message]) -> list[M]:
-        """Ask the same in every version that both clusters serve."""
-        return [self.ask(name, build(version), response, version=version) for version in self.common(response)]
+    def each_version(self, name: str, response: type[M], request: Message | Callable[[int], Message]) -> None:
+        """Ask the same in every version that both clusters serve; a function may make one request for each."""
+        for version in self.common(response):
+            asked = request if isinstance(request, Message) else request(version)
+            self.ask(name, asked, response, version=version)
 
     def post(self, name: str, request: Message, *, version: int | None = None, on: str = MAIN) -> None:
         """Ask without waiting; `receive` on the same connection records the answer."""

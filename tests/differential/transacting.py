@@ -22,7 +22,7 @@ from semel.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from tests.differential.acts import batch, produce, produce_request, transaction_state
+from tests.differential.acts import batch, produce_request, topic_id, transaction_state
 from tests.differential.talk import Talk
 
 TIMEOUT_MS = 60_000
@@ -138,16 +138,14 @@ class Actor:
 
     def write(self, name: str, version: int, *, partition: int = 0) -> ProduceResponse:
         """Produce a transactional batch, recorded."""
-        data = batch(producer=self.producer, sequence=self.sequence, transactional=True)
-        return produce(
-            self.talk,
-            name,
+        request = produce_request(
             self.topic,
-            data,
-            version=version,
+            batch(producer=self.producer, sequence=self.sequence, transactional=True),
             partition=partition,
             transactional_id=self.transactional_id,
+            id=topic_id(self.talk, self.topic),
         )
+        return self.talk.ask(name, request, ProduceResponse, version=version)
 
     def open(self, version: int = NEW_PRODUCE) -> None:
         """Begin a transaction with one record, without recording."""

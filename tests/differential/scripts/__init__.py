@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.differential.scripts import groups, reading, records, settings, topics, transactions
+from tests.differential.scripts import groups, reading, records, settings, topics, transactions, visibility
 from tests.differential.talk import Talk
 
 SCRIPTS: dict[str, Callable[[Talk], None]] = {
@@ -12,4 +12,5 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **groups.SCRIPTS,
     **settings.SCRIPTS,
     **transactions.SCRIPTS,
+    **visibility.SCRIPTS,
 }

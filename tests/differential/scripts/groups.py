@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from semel.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from semel.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -23,9 +25,29 @@ from semel.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from tests.differential.acts import commit_request, make_topic, offsets_request
 from tests.differential.talk import MAIN, Talk
 
+Changes = Sequence[tuple[str, dict[str, Any]]]
 SESSION_MS = 60_000
 MEMBER_LIST_FIRST = 3
 MEMBER_ID_FIRST = 4
+
+
+JOINS_NEW: Changes = (
+    ("no group id", {"group_id": ""}),
+    ("session too short", {"session_timeout_ms": 5}),
+    ("session too long", {"session_timeout_ms": 99_999_999}),
+    ("unknown member id", {"member_id": "stranger"}),
+    ("no protocols", {"protocols": []}),
+    ("no protocol type", {"protocol_type": ""}),
+    ("static with a member id", {"member_id": "stranger", "group_instance_id": "i"}),
+)
+
+
+JOINS_STABLE: Changes = (
+    ("other type", {"member_id": "", "protocol_type": "connect"}),
+    ("other protocols", {"member_id": "", "protocols": [JoinGroupRequestProtocol(name="other", metadata=b"")]}),
+    ("no protocols", {"member_id": "", "protocols": []}),
+    ("unknown member id", {"member_id": "stranger"}),
+)
 
 
 @dataclass(slots=True)
@@ -40,7 +62,7 @@ class Member:
     generation: int = -1
     metadata: bytes = b"m"
 
-    def request(self, **changes: object) -> JoinGroupRequest:
+    def request(self, **changes: Any) -> JoinGroupRequest:
         """Its JoinGroup."""
         request = JoinGroupRequest(
             group_id=self.group,
@@ -55,7 +77,7 @@ class Member:
             setattr(request, name, value)
         return request
 
-    def join(self, name: str = "join", version: int | None = None, **changes: object) -> JoinGroupResponse:
+    def join(self, name: str = "join", version: int | None = None, **changes: Any) -> JoinGroupResponse:
         """Join, twice where the first time only gives a member id."""
         answer = self.talk.ask(name, self.request(**changes), JoinGroupResponse, version=version, on=self.on)
         if answer.error_code == 79:
@@ -67,12 +89,12 @@ class Member:
             self.id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def sync(self, name: str = "sync", version: int | None = None, **changes: object) -> SyncGroupResponse:
+    def sync(self, name: str = "sync", version: int | None = None, **changes: Any) -> SyncGroupResponse:
         """Hand in an assignment of its own."""
         request = self.sync_request(**changes)
         return self.talk.ask(name, request, SyncGroupResponse, version=version, on=self.on)
 
-    def sync_request(self, **changes: object) -> SyncGroupRequest:
+    def sync_request(self, **changes: Any) -> SyncGroupRequest:
         """Its SyncGroup."""
         request = SyncGroupRequest(
             group_id=self.group,
@@ -87,7 +109,7 @@ class Member:
             setattr(request, name, value)
         return request
 
-    def beat(self, name: str = "heartbeat", version: int | None = None, **changes: object) -> None:
+    def beat(self, name: str = "heartbeat", version: int | None = None, **changes: Any) -> None:
         """Say that it lives."""
         request = HeartbeatRequest(
             group_id=self.group, generation_id=self.generation, member_id=self.id, group_instance_id=self.instance
@@ -130,7 +152,7 @@ def membership(talk: Talk) -> None:
             version=min(version, 6),
         )
     talk.each_version(
-        "describe an unknown group", DescribeGroupsResponse, lambda _: DescribeGroupsRequest(groups=[talk.name("no")])
+        "describe an unknown group", DescribeGroupsResponse, DescribeGroupsRequest(groups=[talk.name("no")])
     )
     request = DescribeGroupsRequest(groups=[talk.name("no"), ""], include_authorized_operations=True)
     talk.ask("describe with operations", request, DescribeGroupsResponse)
@@ -139,30 +161,16 @@ def membership(talk: Talk) -> None:
 def refusals(talk: Talk) -> None:
     """Every way in which a member is turned away."""
     fresh = Member(talk, talk.name("fresh"))
-    for name, changes in (
-        ("no group id", {"group_id": ""}),
-        ("session too short", {"session_timeout_ms": 5}),
-        ("session too long", {"session_timeout_ms": 99_999_999}),
-        ("unknown member id", {"member_id": "stranger"}),
-        ("no protocols", {"protocols": []}),
-        ("no protocol type", {"protocol_type": ""}),
-        ("static with a member id", {"member_id": "stranger", "group_instance_id": "i"}),
-    ):
+    for name, changes in JOINS_NEW:
         for version in (3, 9):
             if version < 5 and "group_instance_id" in changes:
                 continue
             talk.ask(f"join: {name}", fresh.request(**changes), JoinGroupResponse, version=version)
     member = Member(talk, talk.name("stable"))
     member.join()
-    other = [JoinGroupRequestProtocol(name="other", metadata=b"")]
     _while(talk, member, "not synced")
     member.sync()
-    for name, changes in (
-        ("other type", {"member_id": "", "protocol_type": "connect"}),
-        ("other protocols", {"member_id": "", "protocols": other}),
-        ("no protocols", {"member_id": "", "protocols": []}),
-        ("unknown member id", {"member_id": "stranger"}),
-    ):
+    for name, changes in JOINS_STABLE:
         for version in (3, 9):
             talk.ask(f"join a stable group: {name}", member.request(**changes), JoinGroupResponse, version=version)
     _while(talk, member, "stable")
@@ -178,7 +186,7 @@ def refusals(talk: Talk) -> None:
 
 def _while(talk: Talk, member: Member, state: str) -> None:
     right, far = member.generation, member.generation + 7
-    for name, changes in (
+    told: Changes = (
         ("", {}),
         ("unknown member", {"member_id": "stranger"}),
         ("no member", {"member_id": ""}),
@@ -188,7 +196,8 @@ def _while(talk: Talk, member: Member, state: str) -> None:
         ("unknown group", {"group_id": talk.name("no")}),
         ("no group id", {"group_id": ""}),
         ("unknown instance", {"group_instance_id": "nobody"}),
-    ):
+    )
+    for name, changes in told:
         member.beat(f"{state}: heartbeat {name}", **changes)
         if name or state == "empty":
             member.sync(f"{state}: sync {name}", **changes)
@@ -296,8 +305,8 @@ def offsets(talk: Talk) -> None:
     talk.ask("fetch stable", offsets_request(group, topic, [0], stable=True), OffsetFetchResponse, version=9)
     talk.ask("fetch: no group id", offsets_request("", topic, [0]), OffsetFetchResponse, version=9)
     for member in (("stranger", -1), ("stranger", 4), ("", 4)):
-        request = offsets_request(group, topic, [0], member=member)
-        talk.ask(f"fetch as {member}", request, OffsetFetchResponse, version=9)
+        asked = offsets_request(group, topic, [0], member=member)
+        talk.ask(f"fetch as {member}", asked, OffsetFetchResponse, version=9)
     _removal(talk, group, topic, other)
 
 
@@ -327,8 +336,7 @@ def _removal(talk: Talk, group: str, topic: str, other: str) -> None:
             DeleteGroupsResponse,
             version=version,
         )
-    request = DeleteGroupsRequest(groups_names=[group, group])
-    talk.ask("delete a group twice", request, DeleteGroupsResponse)
+    talk.ask("delete a group twice", DeleteGroupsRequest(groups_names=[group, group]), DeleteGroupsResponse)
     talk.ask("fetch after deletion", offsets_request(group, topic, [0, 1]), OffsetFetchResponse, version=9)
 
 
@@ -344,7 +352,7 @@ def listing(talk: Talk) -> None:
     member.sync()
     topic = make_topic(talk, "topic")
     talk.ask("commit", commit_request(talk.name("offsets-only"), topic, 1), OffsetCommitResponse, version=9)
-    talk.each_version("list", ListGroupsResponse, lambda _: ListGroupsRequest())
+    talk.each_version("list", ListGroupsResponse, ListGroupsRequest())
     for states in (["Stable"], ["Empty"], ["stable"], ["Nonsense"], ["Stable", "Empty"]):
         talk.ask(f"list {states}", ListGroupsRequest(states_filter=states), ListGroupsResponse)
     for types in (["classic"], ["consumer"], ["Classic"], ["nonsense"]):

@@ -58,15 +58,13 @@ def fetching(talk: Talk) -> None:
     def whole(*rows: FetchPartition, id: UUID | None = known, name: str = topic, **rest: int) -> FetchRequest:  # noqa: A002
         return FetchRequest(topics=[FetchTopic(topic=name, topic_id=id, partitions=list(rows))], **rest)  # type: ignore[arg-type]
 
-    talk.each_version("from the start", FetchResponse, lambda _: whole(_row()))
-    talk.each_version("two partitions", FetchResponse, lambda _: whole(_row(), _row(1)))
-    talk.each_version("out of range", FetchResponse, lambda _: whole(_row(0, 99), _row(1, -1)))
-    talk.each_version("unknown partition", FetchResponse, lambda _: whole(_row(7)))
-    talk.each_version("unknown topic", FetchResponse, lambda _: whole(_row(), id=NO_SUCH_ID, name=talk.name("none")))
+    talk.each_version("from the start", FetchResponse, whole(_row()))
+    talk.each_version("two partitions", FetchResponse, whole(_row(), _row(1)))
+    talk.each_version("out of range", FetchResponse, whole(_row(0, 99), _row(1, -1)))
+    talk.each_version("unknown partition", FetchResponse, whole(_row(7)))
+    talk.each_version("unknown topic", FetchResponse, whole(_row(), id=NO_SUCH_ID, name=talk.name("none")))
     for isolation in (0, 1):
-        talk.each_version(
-            f"isolation {isolation}", FetchResponse, lambda _, i=isolation: whole(_row(), isolation_level=i)
-        )  # type: ignore[misc]
+        talk.each_version(f"isolation {isolation}", FetchResponse, whole(_row(), isolation_level=isolation))
     for offset in (1, 2, 7, 8, 9):
         talk.ask(f"from {offset}", whole(_row(0, offset)), FetchResponse)
     one = len(batch(2))
@@ -138,7 +136,7 @@ def places(talk: Talk) -> None:
     marks = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING, -7, 0)
     for stamp in (*marks, *(TIME_MS + at for at in (0, 10, 11, 12, 16, 21, 22, 40, 41, 42))):
         shown = stamp if stamp <= 0 else f"+{stamp - TIME_MS}"
-        talk.each_version(f"offset at {shown}", ListOffsetsResponse, lambda _, s=stamp: _offsets(topic, s))  # type: ignore[misc]
+        talk.each_version(f"offset at {shown}", ListOffsetsResponse, _offsets(topic, stamp))
     for stamp in (LATEST, EARLIEST, MAX_TIMESTAMP, TIME_MS):
         talk.ask(f"empty partition at {stamp}", _offsets(topic, stamp, partition=1), ListOffsetsResponse)
         talk.ask(f"unknown partition at {stamp}", _offsets(topic, stamp, partition=5), ListOffsetsResponse)
@@ -171,7 +169,7 @@ def _epochs(talk: Talk, topic: str) -> None:
         topics = [OffsetForLeaderTopic(topic=topic, partitions=[row, gone])]
         topics.append(OffsetForLeaderTopic(topic=talk.name("no"), partitions=[row]))
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
-        talk.each_version(f"end of epoch {leader} at {current}", OffsetForLeaderEpochResponse, lambda _, r=request: r)  # type: ignore[misc]
+        talk.each_version(f"end of epoch {leader} at {current}", OffsetForLeaderEpochResponse, request)
 
 
 def _front(talk: Talk, topic: str) -> None:

@@ -37,7 +37,7 @@ def acceptance(talk: Talk) -> None:
     """Plain batches, in every version and with every acks; unknown places."""
     topic = make_topic(talk, "plain", 2)
     known = topic_id(talk, topic)
-    talk.each_version("one batch", ProduceResponse, lambda _: produce_request(topic, batch(2), id=known))
+    talk.each_version("one batch", ProduceResponse, produce_request(topic, batch(2), id=known))
     for acks in (-1, 1):
         produce(talk, f"acks {acks}", topic, batch(), acks=acks)
     for acks in (2, -2, 5):

@@ -47,7 +47,7 @@ API_VERSIONS = 18
 def versions(talk: Talk) -> None:
     """ApiVersions, and what an unknown version of it gets."""
     request = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
-    talk.each_version("versions", ApiVersionsResponse, lambda _: request)
+    talk.each_version("versions", ApiVersionsResponse, request)
     for name, version in (("", ""), ("a b", "1"), ("-x", "1"), ("wire", "!")):
         bad = ApiVersionsRequest(client_software_name=name, client_software_version=version)
         talk.ask(f"software {name!r} {version!r}", bad, ApiVersionsResponse)
@@ -75,8 +75,8 @@ def described(talk: Talk) -> None:
         talk.each_version(
             f"topic, synonyms {synonyms}",
             DescribeConfigsResponse,
-            lambda _, s=synonyms: _describe((TOPIC, topic), synonyms=s),
-        )  # type: ignore[misc]
+            _describe((TOPIC, topic), synonyms=synonyms),
+        )
     request = _describe((TOPIC, topic), keys=["retention.ms", "no.such"])
     request.include_documentation = True
     talk.ask("two keys with documentation", request, DescribeConfigsResponse)
@@ -116,7 +116,7 @@ def altered(talk: Talk) -> None:
     for version in talk.common(AlterConfigsResponse):
         _alter(talk, "a topic", (TOPIC, topic), {"retention.ms": str(1000 + version)}, version)
         _shown(talk, topic, "retention.ms", str(1000 + version))
-    for name, resource, values in (
+    wrong: Sequence[tuple[str, tuple[int, str], dict[str, str | None]]] = (
         ("unknown topic", (TOPIC, talk.name("no")), {"retention.ms": "1"}),
         ("bad name", (TOPIC, "a b"), {"retention.ms": "1"}),
         ("unknown key", (TOPIC, topic), {"no.such": "1"}),
@@ -127,9 +127,10 @@ def altered(talk: Talk) -> None:
         ("bad broker", (BROKER, "x"), {"log.retention.ms": "1"}),
         ("unknown type", (77, "x"), {"a": "1"}),
         ("logger", (LOGGER, "1"), {"a": "INFO"}),
-    ):
+    )
+    for name, resource, values in wrong:
         _alter(talk, name, resource, values)
-    for name, resource, changes in (
+    told: Sequence[tuple[str, tuple[int, str], Sequence[tuple[str, int, str | None]]]] = (
         ("set", (TOPIC, topic), [("max.message.bytes", SET, "1000")]),
         ("delete", (TOPIC, topic), [("max.message.bytes", DELETE, None)]),
         ("delete what is not set", (TOPIC, topic), [("segment.ms", DELETE, None)]),
@@ -151,7 +152,8 @@ def altered(talk: Talk) -> None:
         ("broker, bad value", (BROKER, "1"), [("log.retention.ms", SET, "soon")]),
         ("unknown type", (77, "x"), [("a", SET, "5")]),
         ("group", (GROUP, ""), [("consumer.session.timeout.ms", SET, "50000")]),
-    ):
+    )
+    for name, resource, changes in told:
         for check in (True, False):
             _change(talk, f"{name}{', only checked' if check else ''}", resource, changes, check=check)
     _change_broker(talk, topic)
@@ -209,24 +211,23 @@ def cluster(talk: Talk) -> None:
     """DescribeCluster, DescribeLogDirs, ListConfigResources, ListPartitionReassignments."""
     topic = make_topic(talk, "stored", 2)
     fill(talk, topic, 1)
-    talk.each_version("cluster", DescribeClusterResponse, lambda _: DescribeClusterRequest())
+    talk.each_version("cluster", DescribeClusterResponse, DescribeClusterRequest())
     for kind in (1, 2, 3, 0):
         request = DescribeClusterRequest(endpoint_type=kind, include_cluster_authorized_operations=True)
         talk.ask(f"cluster, endpoint {kind}", request, DescribeClusterResponse)
     fenced = DescribeClusterRequest(include_fenced_brokers=True)
     talk.ask("cluster with fenced brokers", fenced, DescribeClusterResponse)
-    talk.each_version("folders", DescribeLogDirsResponse, lambda _: _folders(topic, [0, 1]))
+    talk.each_version("folders", DescribeLogDirsResponse, _folders(topic, [0, 1]))
     for name, asked in ((topic, [0, 9]), (talk.name("no"), [0]), (topic, [])):
         talk.ask(f"folders of {name} {asked}", _folders(name, asked), DescribeLogDirsResponse)
     talk.ask("no folders", DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse)
     for kinds in ([], [TOPIC], [BROKER], [LOGGER], [GROUP], [METRICS], [77], [TOPIC, BROKER]):
-        request = ListConfigResourcesRequest(resource_types=kinds)
-        talk.ask(f"resources {kinds}", request, ListConfigResourcesResponse)
+        talk.ask(f"resources {kinds}", ListConfigResourcesRequest(resource_types=kinds), ListConfigResourcesResponse)
     talk.ask("resources", ListConfigResourcesRequest(), ListConfigResourcesResponse, version=0)
     moved = [ListPartitionReassignmentsTopics(name=topic, partition_indexes=[0, 9])]
     for topics in (None, moved, []):
-        request = ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics)
-        talk.ask(f"moves of {topics and topic}", request, ListPartitionReassignmentsResponse)
+        moves = ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics)
+        talk.ask(f"moves of {topics and topic}", moves, ListPartitionReassignmentsResponse)
 
 
 def _folders(topic: str, partitions: Sequence[int]) -> DescribeLogDirsRequest:

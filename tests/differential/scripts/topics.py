@@ -37,9 +37,9 @@ NAMES_FIRST_NULLABLE = 10
 def metadata(talk: Talk) -> None:
     """Known, unknown and misnamed topics in every version; all topics; by id; made on demand."""
     topic = make_topic(talk, "orders", 3)
-    talk.each_version("a topic", MetadataResponse, lambda _: _by_name(topic))
+    talk.each_version("a topic", MetadataResponse, _by_name(topic))
     talk.each_version("all topics", MetadataResponse, lambda version: MetadataRequest(topics=None if version else []))
-    talk.each_version("no topics", MetadataResponse, lambda _: MetadataRequest(topics=[]))
+    talk.each_version("no topics", MetadataResponse, MetadataRequest(topics=[]))
     for version in talk.common(MetadataResponse)[4:]:
         request = _by_name(topic, talk.name("no"), talk.name("no"))
         talk.ask("one there, one not, asked twice", request, MetadataResponse, version=version)
@@ -72,8 +72,8 @@ def creation(talk: Talk) -> None:
     """Good and bad topics."""
     for version in talk.common(CreateTopicsResponse):
         good = talk.name(f"good-{version}")
-        config = {"retention.ms": "60000", "cleanup.policy": "compact"}
-        _create(talk, "good", new_topic(good, 2, config=config), version=version)
+        own = {"retention.ms": "60000", "cleanup.policy": "compact"}
+        _create(talk, "good", new_topic(good, 2, config=own), version=version)
         _create(talk, "exists", new_topic(good), version=version)
         _create(talk, "only checked", new_topic(talk.name(f"checked-{version}"), 2), version=version, check=True)
         await_partitions(talk, good, 2)

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from semel.protocol.message import Message
+from semel.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from semel.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from semel.protocol.messages.end_txn import EndTxnResponse
+from semel.protocol.messages.init_producer_id import InitProducerIdResponse
+from semel.protocol.messages.produce import ProduceResponse
+from semel.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from tests.differential.acts import make_topic, transaction_state
 from tests.differential.talk import Talk
 from tests.differential.transacting import NEW_END, NEW_PRODUCE, OLD_END, OLD_PRODUCE, Actor
@@ -176,5 +182,24 @@ def _matrix(state: str) -> Callable[[Talk], None]:
     return script
 
 
-SCRIPTS = {f"transactions-{state}": _matrix(state) for state in STATES}
-__all__ = ["SCRIPTS", "AddPartitionsToTxnResponse"]
+def versions(talk: Talk) -> None:
+    """Every version of every request, from the owner, from a fenced producer and from one that nobody knows."""
+    topic = make_topic(talk, "topic", 2)
+    send: dict[type[Message], Callable[[Actor, str, int], object]] = {
+        InitProducerIdResponse: lambda actor, name, version: actor.init(name, version=version),
+        AddPartitionsToTxnResponse: lambda actor, name, version: actor.add(name, version),
+        AddOffsetsToTxnResponse: lambda actor, name, version: actor.add_offsets(name, version),
+        TxnOffsetCommitResponse: lambda actor, name, version: actor.commit_offsets(name, version),
+        ProduceResponse: lambda actor, name, version: actor.write(name, version),
+        EndTxnResponse: lambda actor, name, version: actor.end(name, version, commit=True),
+    }
+    for api, act in send.items():
+        for version in talk.common(api):
+            for state in ("empty", "ongoing-version-2", "fenced", "wrong-id"):
+                name = f"{api.__name__.removesuffix('Response')}-{version}-{state}"
+                actor = Actor(talk, talk.name(name), topic, talk.name(f"{name}-group"))
+                STATES[state](actor)
+                act(actor, state, version)
+
+
+SCRIPTS = {**{f"transactions-{state}": _matrix(state) for state in STATES}, "transaction-versions": versions}

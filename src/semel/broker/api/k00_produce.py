@@ -224,7 +224,8 @@ def _append(write: Write, acks: int) -> None:
 def _say_more(write: Write, refused: AppendRefused) -> None:
     """Where the log starts, unless the batch never came near it, and which records are to blame."""
     assert write.partition is not None
-    if refused.code not in WITHOUT_LOG_START:
+    fenced_first = refused.code == ErrorCode.INVALID_PRODUCER_EPOCH and write.verification is not None
+    if refused.code not in WITHOUT_LOG_START and not fenced_first:
         write.row.log_start_offset = write.partition.log.log_start_offset
     write.row.record_errors = [
         BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=refused.summary)
