@@ -1,0 +1,153 @@
+"""`format("semel")`: Kafka as a Spark source, with the options and columns of Spark's own Kafka source.
+
+    semel.spark.register(spark)
+    spark.readStream.format("semel").option("kafka.bootstrap.servers", "…").option("subscribe", "orders").load()
+
+The driver plans in `stream_plan.py` and `batch_plan.py`, tasks read in `task.py`; this file is what Spark calls, so its
+method names are Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from semel.errors import ConfigError
+from semel.spark.batch_plan import plan_batch
+from semel.spark.offsets import SourceOffsets
+from semel.spark.options import SourceOptions
+from semel.spark.ranges import OffsetRange, Task, plan_tasks
+from semel.spark.sizes import RecordSizes
+from semel.spark.stream_plan import StreamPlan
+from semel.spark.task import read_ranges
+from semel.spark.view import KafkaView
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "semel"
+COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class TaskPartition(InputPartition):
+    """The ranges of one task, as Spark ships them."""
+
+    def __init__(self, ranges: Task) -> None:
+        """Keep them as plain tuples: they are pickled once per task."""
+        super().__init__([tuple(one) for one in ranges])
+
+    @property
+    def ranges(self) -> list[OffsetRange]:
+        """The ranges again."""
+        return [OffsetRange(*one) for one in self.value]
+
+
+class SemelBatchReader(DataSourceReader):
+    """`spark.read`: from one position to another, fixed when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Ask nothing yet."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the tasks; one empty task when there is nothing to read, since Spark wants at least one."""
+        ranges = plan_batch(self._options, KafkaView(self._options))
+        tasks = plan_tasks(ranges, self._options.tasks, RecordSizes(self._options).of(ranges))
+        return [TaskPartition(task) for task in tasks] or [TaskPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run in a task."""
+        assert isinstance(partition, TaskPartition)
+        return read_ranges(partition.ranges, self._options)
+
+
+class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream`; lives on the driver as long as the query, and is pickled to tasks for `read` alone."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Ask nothing yet."""
+        self._options = options
+
+    @cached_property
+    def _plan(self) -> StreamPlan:
+        return StreamPlan(self._options, KafkaView(self._options))
+
+    @cached_property
+    def _sizes(self) -> RecordSizes:
+        return RecordSizes(self._options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Ship the options, not what the driver remembers."""
+        return SemelStreamReader, (self._options,)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query starts."""
+        return self._plan.initial().encode()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxOffsetsPerTrigger` says."""
+        limit = self._options.offsets_per_trigger_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends."""
+        offsets_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._plan.latest(SourceOffsets.decode(start), offsets_max).encode()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """What the cluster had at the last look, for the query's progress."""
+        seen = self._plan.latest_seen
+        return SourceOffsets(offsets_next=seen).encode() if seen else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read no further than what is there now."""
+        self._plan.set_target()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Plan the tasks of a micro-batch."""
+        ranges = self._plan.ranges(SourceOffsets.decode(start), SourceOffsets.decode(end))
+        return [TaskPartition(task) for task in plan_tasks(ranges, self._options.tasks, self._sizes.of(ranges))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run in a task."""
+        assert isinstance(partition, TaskPartition)
+        return read_ranges(partition.ranges, self._options)
+
+
+class SemelDataSource(DataSource):
+    """The source that `format("semel")` names."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of Spark's Kafka source."""
+        flag = str(self.options.get("includeHeaders", "false")).lower()
+        return f"{COLUMNS}, {HEADERS}" if flag == "true" else COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        self._check_schema(schema)
+        return SemelBatchReader(SourceOptions.parse(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """For `spark.readStream`."""
+        self._check_schema(schema)
+        return SemelStreamReader(SourceOptions.parse(self.options, streaming=True))
+
+    def _check_schema(self, schema: StructType) -> None:
+        names = [part.strip().split(" ")[0] for part in self.schema().split(", ")][: len(schema.names)]
+        if schema.names[:7] != names[:7]:
+            raise ConfigError(
+                "this source has its own columns",
+                you_wrote=f".schema({', '.join(schema.names)})",
+                you_want="no .schema(…); decode the columns key and value in the query",
+            )

@@ -1,0 +1,180 @@
+"""What a stream reads next: from the offsets it has reached and what the cluster has, to the next offsets and ranges.
+
+Keeps: L1 lost records are reported; V1 a silent leader holds up only its own partitions; C3 the first micro-batch's
+       start is kept with its end; N1 a partition that appears later is read from its first record.
+Why:   Spark asks for the end of a micro-batch (`latest`) and then for its ranges. What was found out for the first
+       answer is kept for the second; only after a restart are the ranges planned from the offsets alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from semel.errors import ConnectionFailure
+from semel.spark import data_loss
+from semel.spark.admission import admit
+from semel.spark.data_loss import Loss
+from semel.spark.hanging import HangingWatch
+from semel.spark.offsets import SourceOffsets
+from semel.spark.options import SourceOptions
+from semel.spark.positions import AtLedger, AtOffsets, Edge, check_found, resolve
+from semel.spark.ranges import OffsetRange
+from semel.spark.view import KafkaView, Seen
+from semel.wire.topology import TopicInfo, TopicPartition
+
+_log = logging.getLogger(__name__)
+Offsets = dict[TopicPartition, int]
+
+
+class StreamPlan:
+    """One running stream on the driver; what it remembers only saves questions."""
+
+    def __init__(self, options: SourceOptions, view: KafkaView) -> None:
+        """Ask nothing yet."""
+        self._options = options
+        self._view = view
+        self._watch = HangingWatch(options, view)
+        self._target: Offsets | None = None
+        self._planned: tuple[SourceOffsets, SourceOffsets, list[OffsetRange]] | None = None
+        self._silent: frozenset[TopicPartition] = frozenset()
+        self.latest_seen: Offsets = {}
+
+    def initial(self) -> SourceOffsets:
+        """Where a new query starts, from its options."""
+        topics = self._view.topics()
+        wanted = self._options.subscription
+        partitions = wanted.select(topics)
+        check_found(partitions, wanted.missing(topics), repr(wanted.pattern))
+        position = self._options.starting or Edge.LATEST
+        offsets = resolve(position, partitions, self._view)
+        if isinstance(position, AtOffsets | AtLedger):
+            losses = data_loss.beyond(offsets, self._view.log_ends(partitions))
+            self._report(losses)
+            offsets |= _resumed(losses)
+        return SourceOffsets(offsets_next=offsets, topic_ids=_ids(topics, partitions), initial=True)
+
+    def set_target(self) -> None:
+        """Read only what is there now: Trigger.AvailableNow. Every leader has to answer."""
+        partitions = self._options.subscription.select(self._view.topics())
+        self._target = self._view.latest(partitions)
+
+    def latest(self, start: SourceOffsets, offsets_max: int | None) -> SourceOffsets:
+        """Give the end of the next micro-batch; `start` itself when there is nothing new."""
+        seen = self._view.look()
+        self._tell_silent(seen)
+        self.latest_seen = {one: listed.offset for one, listed in seen.latest.items()}
+        self._watch.look(self.latest_seen)
+        begin = self._begin(start, seen)
+        available = self._available(begin, seen)
+        ends = begin | admit({one: begin[one] for one in available}, available, offsets_max)
+        same_logs = not data_loss.other_topic_ids(start, seen.topics)
+        if ends == start.offsets_next and same_logs and not start.initial:
+            return start
+        end = self._end(start, ends, seen)
+        ranges = [OffsetRange(*one, begin[one], ends[one]) for one in ends if ends[one] > begin[one]]
+        self._planned = (start, end, ranges)
+        return end
+
+    def ranges(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
+        """Say what lies between, as it was planned, or planned anew after a restart."""
+        if self._planned is not None and self._planned[:2] == (start, end):
+            return self._planned[2]
+        if start.initial and end.start is not None:
+            start = SourceOffsets(offsets_next=end.start, topic_ids=end.topic_ids)
+        return self._replan(start, end)
+
+    def _begin(self, start: SourceOffsets, seen: Seen) -> Offsets:
+        """Where reading can go on in every partition that can be read, new ones included."""
+        latest = {one: listed.offset for one, listed in seen.latest.items()}
+        begin = self._survivors(start, seen.topics, latest)
+        new = [one for one in seen.latest if one not in start.offsets_next and self._is_targeted(one)]
+        return begin | self._new_starts(new)
+
+    def _survivors(self, start: SourceOffsets, topics: Mapping[str, TopicInfo], latest: Offsets) -> Offsets:
+        losses = data_loss.gone(start, topics)
+        changed = data_loss.other_topic_ids(start, topics)
+        there = set(start.offsets_next) - {loss.place for loss in losses}
+        losses += data_loss.recreated(
+            start, topics, self._view.earliest([one for one in there if one.topic in changed])
+        )
+        losses += self._cuts(start, topics, there - {loss.place for loss in losses}, latest)
+        self._report(losses)
+        kept = {one: start.offsets_next[one] for one in there}
+        return kept | _resumed(losses)
+
+    def _cuts(
+        self, start: SourceOffsets, topics: Mapping[str, TopicInfo], places: set[TopicPartition], latest: Offsets
+    ) -> list[Loss]:
+        """Find truncated logs: by leader epoch, then by an end below the offset that was reached."""
+        epochs = {one: epoch for one, epoch in data_loss.epochs_to_check(start, topics).items() if one in places}
+        losses = data_loss.truncated(start, self._view.epoch_ends(epochs))
+        left = places - {loss.place for loss in losses}
+        below = {one: end for one, end in latest.items() if one in left and end < start.offsets_next[one]}
+        # The last stable offset may be below an offset that was reached under read_uncommitted: no loss.
+        return losses + data_loss.beyond(start.offsets_next, self._view.log_ends(below))
+
+    def _new_starts(self, new: list[TopicPartition]) -> Offsets:
+        earliest = self._view.earliest(new)
+        if new:
+            _log.info("new partitions, read from their start: %s", ", ".join(map(str, new)))
+        self._report(data_loss.late_starts(earliest))
+        return earliest
+
+    def _available(self, begin: Offsets, seen: Seen) -> Offsets:
+        found = {one: listed.offset for one, listed in seen.latest.items() if one in begin}
+        if self._target is None:
+            return found
+        return {one: min(offset, self._target[one]) for one, offset in found.items() if one in self._target}
+
+    def _is_targeted(self, one: TopicPartition) -> bool:
+        return self._target is None or one in self._target
+
+    def _end(self, start: SourceOffsets, ends: Offsets, seen: Seen) -> SourceOffsets:
+        epochs = {one: epoch for one, epoch in start.leader_epochs.items() if one in ends}
+        for one, listed in seen.latest.items():
+            if listed.leader_epoch >= 0 and one in ends and ends[one] != start.offsets_next.get(one):
+                epochs[one] = listed.leader_epoch
+        return SourceOffsets(
+            offsets_next=ends,
+            topic_ids=_ids(seen.topics, ends),
+            leader_epochs=epochs,
+            start=start.offsets_next if start.initial else None,
+        )
+
+    def _replan(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
+        topics = self._view.topics()
+        begin = self._survivors(start, topics, {})
+        losses = [one for one in data_loss.gone(end, topics) if one.place not in start.offsets_next]
+        changed = data_loss.other_topic_ids(end, topics)
+        lost = {loss.place for loss in data_loss.gone(end, topics)} | {
+            one for one in end.offsets_next if one.topic in changed
+        }
+        there = [one for one in end.offsets_next if one not in lost]
+        cut = data_loss.beyond(end.offsets_next, self._view.log_ends(there))
+        self._report(losses + cut)
+        begin |= self._new_starts([one for one in there if one not in begin])
+        ends = {one: end.offsets_next[one] for one in there} | _resumed(cut)
+        return [OffsetRange(*one, begin[one], ends[one]) for one in ends if ends[one] > begin[one]]
+
+    def _report(self, losses: list[Loss]) -> None:
+        data_loss.report(losses, fail=self._options.fail_on_data_loss)
+
+    def _tell_silent(self, seen: Seen) -> None:
+        if seen.silent and not seen.latest:
+            place, why = next(iter(seen.silent.items()))
+            raise ConnectionFailure(f"no leader of any partition answers; {place}: {why}")
+        for place in sorted(set(seen.silent) - self._silent):
+            _log.warning("%s waits, the others go on: %s", place, seen.silent[place])
+        self._silent = frozenset(seen.silent)
+
+
+def _resumed(losses: list[Loss]) -> Offsets:
+    return {loss.place: loss.offset_resume for loss in losses if loss.offset_resume is not None}
+
+
+def _ids(
+    topics: Mapping[str, TopicInfo], partitions: Mapping[TopicPartition, int] | list[TopicPartition]
+) -> dict[str, str]:
+    named = sorted({one.topic for one in partitions})
+    return {name: str(topics[name].topic_id) for name in named if name in topics and topics[name].topic_id is not None}

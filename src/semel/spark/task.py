@@ -1,0 +1,211 @@
+"""What a Spark task does: fetch its ranges from their leaders and yield Arrow record batches.
+
+Keeps: T1 every record of every range comes once, in offset order within a partition; T2 memory is bounded by the
+       fetch sizes, whatever the range; T3 a range that does not move on ends in an error, never in a hang;
+       L1 records that are gone are reported.
+Why:   all ranges of a task are asked for together, one request to each leader, and whichever leader answers first is
+       decoded first: a slow broker delays its own ranges only. The next fetch is under way, in a thread that lives as
+       long as the worker, while the last one is decoded and sent to the JVM. Small results are joined, because each
+       Arrow record batch costs the JVM a fixed amount.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from semel.errors import SemelError
+from semel.spark import data_loss
+from semel.spark.data_loss import Loss
+from semel.spark.options import SourceOptions
+from semel.spark.ranges import OffsetRange
+from semel.wire.cluster import shared_cluster
+from semel.wire.deadline import Deadline
+from semel.wire.fetch import FetchedRecords, OffsetOutOfRangeError, fetch
+from semel.wire.offsets import EARLIEST, LATEST, list_offsets
+from semel.wire.topology import Isolation, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+JOIN_ROWS_MIN = 8_192
+JOIN_BYTES_MIN = 1 << 20
+YIELD_BYTES_MAX = 64 << 20
+FETCH_WAIT_MS_MAX = 500
+PARTITION_FETCH_BYTES_LIMIT = 1 << 30
+
+
+def read_ranges(ranges: Sequence[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all ranges."""
+    return _cut(_join(_RangeReader(ranges, options).read()))
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Where one partition's reading stands; its ranges follow one another."""
+
+    ranges: list[OffsetRange]
+    deadline: Deadline
+    offset: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranges.sort(reverse=True)
+        self.offset = self.ranges[-1].start
+
+    @property
+    def end(self) -> int:
+        return self.ranges[-1].end
+
+    @property
+    def done(self) -> bool:
+        return not self.ranges
+
+    def advance(self, offset_next: int, deadline: Deadline) -> None:
+        if offset_next > self.offset:
+            self.deadline = deadline
+        self.offset = offset_next
+        if self.offset >= self.end:
+            self.ranges.pop()
+            self.offset = self.ranges[-1].start if self.ranges else offset_next
+
+
+class _RangeReader:
+    """The ranges of one task while they are read."""
+
+    def __init__(self, ranges: Sequence[OffsetRange], options: SourceOptions) -> None:
+        by_place: dict[TopicPartition, list[OffsetRange]] = {}
+        for one in ranges:
+            by_place.setdefault(one.place, []).append(one)
+        self._options = options
+        self._cluster = shared_cluster(options.wire)
+        self._cursors = {place: _Cursor(pieces, self._cluster.deadline()) for place, pieces in by_place.items()}
+        self._partition_bytes_max = options.partition_fetch_bytes_max
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield what one step brought while the next is under way."""
+        ahead: Future[list[pa.RecordBatch]] | None = None
+        try:
+            while self._cursors or ahead is not None:
+                if ahead is None:
+                    ahead = _fetcher(os.getpid()).submit(self._step)
+                rows = ahead.result()
+                ahead = _fetcher(os.getpid()).submit(self._step) if self._cursors else None
+                yield from rows
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+
+    def _step(self) -> list[pa.RecordBatch]:
+        """Fetch once from every leader and decode what came."""
+        wanted = {place: cursor.offset for place, cursor in self._cursors.items()}
+        try:
+            answers = fetch(
+                self._cluster,
+                wanted,
+                deadline=self._cluster.deadline(),
+                isolation=self._options.isolation,
+                bytes_max=max(self._options.fetch_bytes_max, self._partition_bytes_max),
+                partition_bytes_max=self._partition_bytes_max,
+                wait_ms_max=FETCH_WAIT_MS_MAX,
+            )
+        except OffsetOutOfRangeError as error:
+            self._lose(TopicPartition(error.topic, error.partition))
+            answers = {}
+        rows = [self._decode(place, answer) for place, answer in answers.items()]
+        self._check_progress()
+        return [one for one in rows if one.num_rows]
+
+    def _decode(self, place: TopicPartition, answer: FetchedRecords) -> pa.RecordBatch:
+        from semel.protocol.columns import decode_columns  # noqa: PLC0415  (the driver needs no kernels)
+
+        cursor = self._cursors[place]
+        decoded = decode_columns(
+            answer.records,
+            topic=place.topic,
+            partition=place.partition,
+            aborted=answer.aborted,
+            read_committed=self._options.isolation is Isolation.READ_COMMITTED,
+            offset_start=cursor.offset,
+            offset_end=cursor.end,
+            include_headers=self._options.include_headers,
+        )
+        if decoded.truncated:
+            self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
+        self._advance(place, decoded.offset_next)
+        return decoded.rows
+
+    def _advance(self, place: TopicPartition, offset_next: int) -> None:
+        self._cursors[place].advance(offset_next, self._cluster.deadline())
+        if self._cursors[place].done:
+            del self._cursors[place]
+
+    def _check_progress(self) -> None:
+        for place, cursor in self._cursors.items():
+            if cursor.deadline.expired:
+                raise SemelError(
+                    f"{place}: no record came at offset {cursor.offset} of a range that ends at {cursor.end},"
+                    f" for {cursor.deadline.limit_ms:.0f} ms",
+                    because="the leader is overloaded, or the log was cut after the micro-batch was planned",
+                    next_command="run the query again; raise kafka.default.api.timeout.ms for a slow cluster",
+                )
+
+    def _lose(self, place: TopicPartition) -> None:
+        """Say what is gone and go on behind it, or raise."""
+        cursor = self._cursors[place]
+        earliest, latest = self._edge(place, EARLIEST), self._edge(place, LATEST)
+        if earliest <= cursor.offset <= latest:
+            return  # the leader that refused the offset has caught up or is no longer the leader
+        if cursor.offset < earliest:
+            resume: int | None = earliest
+            reason = f"retention or DeleteRecords moved the start of the log to {earliest}"
+        else:
+            resume, reason = None, f"the log was cut: it ends at {latest}"
+        loss = Loss(place=place, offset_next=cursor.offset, offset_resume=resume, reason=reason)
+        data_loss.report([loss], fail=self._options.fail_on_data_loss)
+        self._advance(place, cursor.end if resume is None else min(resume, cursor.end))
+
+    def _edge(self, place: TopicPartition, edge: int) -> int:
+        deadline = self._cluster.deadline()
+        found = list_offsets(self._cluster, {place: edge}, deadline=deadline, isolation=Isolation.READ_UNCOMMITTED)
+        return found[place].offset
+
+
+@cache
+def _fetcher(process_id: int) -> ThreadPoolExecutor:
+    """One thread for each process: its connections stay open from task to task of a reused worker."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"semel-fetch-{process_id}")
+
+
+def _join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small record batches together."""
+    kept: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for one in batches:
+        kept.append(one)
+        rows, size_bytes = rows + one.num_rows, size_bytes + one.nbytes
+        if rows >= JOIN_ROWS_MIN or size_bytes >= JOIN_BYTES_MIN:
+            yield _one(kept)
+            kept, rows, size_bytes = [], 0, 0
+    if kept:
+        yield _one(kept)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    import pyarrow as pa  # noqa: PLC0415  (the driver needs no Arrow)
+
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Take large record batches apart: the JVM holds each in memory at once."""
+    for one in batches:
+        pieces = -(-one.nbytes // YIELD_BYTES_MAX)
+        rows = -(-one.num_rows // max(1, pieces))
+        for start in range(0, one.num_rows, rows):
+            yield one.slice(start, rows) if pieces > 1 else one
