@@ -1,0 +1,203 @@
+"""The exactly-once Kafka sink: one Kafka transaction per micro-batch, output rows and source offsets together.
+
+The driver owns the transaction; tasks write under its producer id and epoch. This module is the driver's half without
+Spark: take ownership, read the ledger, open, commit, abort. `kafka_rows` is the tasks' half, `semel.spark.micro_batch`
+brings the two together in the order that the guarantee needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from semel.errors import BrokerError, ConfigError
+from semel.protocol.compression import Codec
+from semel.sinks.base import MicroBatch
+from semel.sinks.kafka_rows import RowWriter
+from semel.sinks.kafka_targets import Targets
+from semel.sinks.ledger import Ledger, ledger_entries, read_ledger
+from semel.wire.cluster import WireCluster, shared_cluster
+from semel.wire.deadline import Deadline
+from semel.wire.offsets import commit_offsets, committed_offsets
+from semel.wire.produce import ProducerIdentity
+from semel.wire.settings import WireSettings
+from semel.wire.transaction import TransactionClient
+
+BATCH_BYTES_MAX = 1_000_000
+TRANSACTION_TIMEOUT_MS = 600_000
+_FIELDS = (
+    "wire",
+    "topics",
+    "partitioning",
+    "codec",
+    "batch_bytes_max",
+    "transaction_timeout_ms",
+    "ledger_missing",
+)
+ANONYMOUS = ProducerIdentity(producer_id=-1, producer_epoch=-1)
+
+
+class Partitioning(StrEnum):
+    """How rows find their partition; see `kafka_rows`."""
+
+    KEYED = "keyed"
+    SPREAD = "spread"
+    SOURCE = "source"
+
+
+class LedgerMissing(StrEnum):
+    """What to do when the ledger is gone and a micro-batch may have been committed before (S9)."""
+
+    STOP = "stop"
+    RUN = "run"
+    SKIP = "skip"
+
+
+def _choice(kind: type[StrEnum], name: str, given: str) -> StrEnum:
+    try:
+        return kind(given)
+    except ValueError:
+        raise ConfigError(f"{name}={given!r} is unknown", you_want=" | ".join(kind)) from None
+
+
+@dataclass(frozen=True, init=False)
+class KafkaOutput:
+    """Where rows go and how they get there; nothing is connected before a query starts."""
+
+    wire: WireSettings
+    topics: tuple[str, ...]
+    partitioning: Partitioning
+    codec: Codec
+    batch_bytes_max: int
+    transaction_timeout_ms: int
+    ledger_missing: LedgerMissing
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | str,
+        topic: str | None = None,
+        *,
+        topics: Sequence[str] = (),
+        partitioning: str = Partitioning.KEYED,
+        codec: str = "none",
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        ledger_missing: str = LedgerMissing.STOP,
+    ) -> None:
+        """`options` are Spark's `kafka.*` options, or the bootstrap addresses; several topics need a `topic` column."""
+        if isinstance(options, str):
+            options = {"kafka.bootstrap.servers": options}
+        names = (topic, *topics) if topic is not None else tuple(topics)
+        if not names or len(set(names)) != len(names):
+            raise ConfigError(
+                "a Kafka sink needs its output topics, each once", you_want='KafkaSink(options, "totals")'
+            )
+        if codec.upper() not in Codec.__members__:
+            raise ConfigError(
+                f"codec={codec!r} is unknown", you_want=" | ".join(name.lower() for name in Codec.__members__)
+            )
+        if transaction_timeout_ms <= 0:
+            raise ConfigError(f"transaction_timeout_ms={transaction_timeout_ms}: must be above 0")
+        values = (
+            WireSettings.from_options(options),
+            names,
+            _choice(Partitioning, "partitioning", partitioning),
+            Codec[codec.upper()],
+            batch_bytes_max,
+            transaction_timeout_ms,
+            _choice(LedgerMissing, "ledger_missing", ledger_missing),
+        )
+        for name, value in zip(_FIELDS, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    def open(self, pipeline: str) -> KafkaSession:
+        """Connect as the pipeline's driver; nobody is fenced yet."""
+        return KafkaSession(self, pipeline)
+
+
+class KafkaSession:
+    """One driver's hold on a pipeline: the functions that the commit steps are made of."""
+
+    def __init__(self, sink: KafkaOutput, pipeline: str) -> None:
+        """Look up the output topics; an unknown one is refused before anything runs."""
+        self.sink = sink
+        self.pipeline = pipeline
+        self.cluster: WireCluster = shared_cluster(sink.wire)
+        self.targets = self._find_targets()
+        self._transaction = TransactionClient(self.cluster, pipeline, timeout_ms=sink.transaction_timeout_ms)
+        self._ledger = Ledger(offsets={}, last=None)
+        self._open_until = Deadline.after_ms(sink.transaction_timeout_ms)
+
+    def _find_targets(self) -> Targets:
+        found = self.cluster.topics(self.cluster.deadline(), self.sink.topics)
+        missing = [name for name in self.sink.topics if name not in found]
+        if missing:
+            raise ConfigError(
+                f"the output topic {missing[0]!r} does not exist",
+                because="creating it here would hide a wrong name, and choose its partitions and replicas for you",
+                next_command=f"kafka-topics --create --topic {missing[0]} --partitions N",
+            )
+        return Targets.of({name: len(found[name].partitions) for name in self.sink.topics})
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether the broker may have aborted this transaction by itself, because it took too long (S4)."""
+        return self._open_until.expired
+
+    def own(self) -> ProducerIdentity:
+        """Take the next producer epoch: fences every earlier owner and aborts what it left open.
+
+        Once this driver owns the pipeline it asks only for the epoch after its own, so that it cannot fence a newer
+        driver by mistake; after its own transaction timed out, the epoch has moved on and it takes a new one.
+        """
+        producer = self._transaction.begin(self.cluster.deadline(), anew=self.has_timed_out)
+        self._open_until = Deadline.after_ms(self.sink.transaction_timeout_ms)
+        return producer
+
+    def read_ledger(self) -> Ledger:
+        """What the output holds, as decided transactions say."""
+        committed = committed_offsets(
+            self.cluster, self.pipeline, deadline=self.cluster.deadline(), require_stable=True
+        )
+        self._ledger = read_ledger(self.pipeline, committed)
+        return self._ledger
+
+    def add_targets(self) -> None:
+        """Make every partition that rows may go to part of the transaction, so that an abort reaches them all."""
+        self._transaction.add_partitions(list(self.targets), self.cluster.deadline())
+
+    def writer(self, micro_batch: MicroBatch, producer: ProducerIdentity, writers: int, *, retry: bool) -> RowWriter:
+        """What the tasks of this micro-batch need."""
+        return RowWriter(
+            wire=self.sink.wire,
+            targets=self.targets,
+            writers=writers,
+            micro_batch_id=micro_batch.id,
+            producer=producer,
+            codec=self.sink.codec,
+            batch_bytes_max=self.sink.batch_bytes_max,
+            deadline_ms=self.sink.transaction_timeout_ms,
+            retry=retry,
+        )
+
+    def add_offsets(self, micro_batch: MicroBatch) -> None:
+        """Make the ledger entries part of the transaction."""
+        entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
+        self._transaction.commit_offsets(self.pipeline, entries, self.cluster.deadline())
+
+    def commit(self) -> None:
+        """Make rows and ledger entries visible together."""
+        self._transaction.end(self.cluster.deadline(), commit=True)
+
+    def abort(self) -> None:
+        """Undo the transaction; a broker that says it is gone already has done the same."""
+        try:
+            self._transaction.end(self.cluster.deadline(), commit=False)
+        except BrokerError:
+            return
+
+    def commit_ledger(self, micro_batch: MicroBatch) -> None:
+        """Write the ledger entries by themselves: for the guarantees that do not need them together with the rows."""
+        entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
+        commit_offsets(self.cluster, self.pipeline, entries, deadline=self.cluster.deadline())

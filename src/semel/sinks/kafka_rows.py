@@ -1,0 +1,314 @@
+"""What tasks do for the Kafka sink: rows as Arrow columns into encoded batches, and encoded batches to the brokers.
+
+Three ways, all without a Python object per row:
+- *keyed*: `encode_rows` in one stage (murmur2 as the Java client, or the `partition` column), a shuffle of the few fat
+  batches, `produce_encoded` in the next, where each target partition has one writer;
+- *spread*: `write_spread`, each task to a partition of its own;
+- *source*: `write_source`, rows keep the partition number they came with, no shuffle; one task per partition.
+
+Keeps: S2 what is reported as written was acknowledged; rows of one task keep their order in each partition.
+Why:   memory is bounded whatever the size of a micro-batch: rows are taken, encoded and sent some MiB at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.errors import ConfigError, SinkError
+from semel.protocol.arrow_types import ArrowArray, ArrowColumn, buffer_of
+from semel.protocol.columns import NO_PARTITION, EncodedBatches, encode_columns, partition_keys, rows_by_partition
+from semel.protocol.compression import Codec
+from semel.sinks.kafka_targets import Targets
+from semel.wire.cluster import WireCluster, shared_cluster
+from semel.wire.produce import Batch, ProducerIdentity, send_batches
+from semel.wire.settings import WireSettings
+from semel.wire.topology import TopicPartition
+from semel.world.clock import RealClock
+
+CHUNK_BYTES = 8 << 20
+SUMMARY = -1  # the target of a row that only says how many rows its task encoded
+
+_ENCODED: dict[str, pa.DataType] = {
+    "writer": pa.int32(),
+    "target": pa.int32(),
+    "task": pa.int32(),
+    "number": pa.int64(),
+    "records": pa.int64(),
+    "batch": pa.binary(),
+}
+_RESULT: dict[str, pa.DataType] = {"task": pa.int32(), "target": pa.int32(), "records": pa.int64()}
+ENCODED_SCHEMA = pa.schema(_ENCODED)
+RESULT_SCHEMA = pa.schema(_RESULT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowWriter:
+    """All a task needs to know; picklable."""
+
+    wire: WireSettings
+    targets: Targets
+    writers: int
+    micro_batch_id: int
+    producer: ProducerIdentity
+    codec: Codec
+    batch_bytes_max: int
+    deadline_ms: int
+    retry: bool = True
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether batches are part of a transaction."""
+        return self.producer.transactional_id is not None
+
+
+class Chunk(NamedTuple):
+    """Some rows, ready to encode."""
+
+    keys: ArrowColumn | None
+    values: ArrowColumn
+    headers: ArrowColumn | None
+    times_ms: npt.NDArray[np.int64]
+    topics: ArrowColumn | None
+    partitions: ArrowColumn | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return len(self.values)
+
+
+def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+    """Gather Spark's Arrow batches until encoding is worth it."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= CHUNK_BYTES:
+            yield _chunk(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _chunk(waiting)
+
+
+def _chunk(batches: list[pa.RecordBatch]) -> Chunk:
+    table = pa.Table.from_batches(batches)
+    names = set(table.column_names)
+
+    def column(name: str) -> ArrowColumn | None:
+        return table.column(name) if name in names else None
+
+    return Chunk(
+        keys=column("key"),
+        values=table.column("value"),
+        headers=column("headers"),
+        times_ms=_times(column("timestamp"), table.num_rows),
+        topics=column("topic"),
+        partitions=column("partition"),
+    )
+
+
+def _times(column: ArrowColumn | None, count: int) -> npt.NDArray[np.int64]:
+    """A row's own time; the time of writing where it has none."""
+    now_ms = RealClock().wall_ms()
+    if column is None:
+        return np.full(count, now_ms, dtype=np.int64)
+    return _filled(column.cast(pa.timestamp("ms", tz="UTC"), safe=False), now_ms)
+
+
+def _filled(column: ArrowColumn, missing: int) -> npt.NDArray[np.int64]:
+    whole: Any = column.cast(pa.int64())
+    return np.asarray(whole.fill_null(missing).to_numpy(), dtype=np.int64)
+
+
+def route(chunk: Chunk, targets: Targets, turn: int) -> npt.NDArray[np.int32]:
+    """Choose a target for each row: its partition column, else its key, else whichever has its turn."""
+    topic_of = _topic_indexes(chunk, targets)
+    chosen = np.full(chunk.rows, NO_PARTITION, dtype=np.int32)
+    for index, count in enumerate(targets.counts):
+        mine = slice(None) if len(targets.topics) == 1 else topic_of == index
+        by_key = _by_key(chunk, count)
+        partition = _explicit(chunk, by_key, count, targets.topics[index], mine)
+        partition[partition == NO_PARTITION] = turn % count
+        chosen[mine] = partition[mine] + targets.first_of(index)
+    return chosen
+
+
+def _topic_indexes(chunk: Chunk, targets: Targets) -> npt.NDArray[np.int32]:
+    if chunk.topics is None:
+        if len(targets.topics) > 1:
+            raise ConfigError("several output topics need a column named topic")
+        return np.zeros(chunk.rows, dtype=np.int32)
+    found = pc.index_in(chunk.topics, value_set=pa.array(targets.topics, pa.string()))
+    if found.null_count:
+        stranger = pc.filter(chunk.topics, pc.is_null(found))[0].as_py()
+        raise ConfigError(
+            f"a row goes to topic {stranger!r}, which is not an output of this sink",
+            you_want=f"topics={[*targets.topics, stranger]!r}" if stranger else "a topic in every row",
+        )
+    return np.asarray(found.to_numpy(), dtype=np.int32)
+
+
+def _by_key(chunk: Chunk, count: int) -> npt.NDArray[np.int32]:
+    if chunk.keys is None:
+        return np.full(chunk.rows, NO_PARTITION, dtype=np.int32)
+    return partition_keys(chunk.keys, count)
+
+
+def _explicit(
+    chunk: Chunk, by_key: npt.NDArray[np.int32], count: int, topic: str, mine: slice | npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int32]:
+    """The partition column where it has a value, checked against the topic."""
+    if chunk.partitions is None:
+        return by_key
+    filled = _filled(chunk.partitions, NO_PARTITION).astype(np.int32)
+    own = filled[mine]
+    wrong = own[(own != NO_PARTITION) & ((own < 0) | (own >= count))]
+    if len(wrong):
+        raise ConfigError(f"a row goes to partition {wrong[0]} of {topic}, which has partitions 0 to {count - 1}")
+    return np.where(filled == NO_PARTITION, by_key, filled)
+
+
+def encode(chunk: Chunk, writer: RowWriter, rows: npt.NDArray[np.int64] | None = None) -> EncodedBatches:
+    """Encode some rows of a chunk; producer id, epoch and sequence are stamped when they are sent."""
+    return encode_columns(
+        chunk.keys,
+        chunk.values,
+        timestamps_ms=chunk.times_ms,
+        headers=chunk.headers,
+        rows=rows,
+        codec=writer.codec,
+        batch_bytes_max=writer.batch_bytes_max,
+        transactional=writer.is_transactional,
+    )
+
+
+def encode_rows(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """First stage of the keyed way: encoded batches, each with the one writer that will send it."""
+    number = total = 0
+    for turn, chunk in enumerate(chunks_of(batches)):
+        total += chunk.rows
+        chosen = route(chunk, writer.targets, task + turn)
+        for target, rows in enumerate(rows_by_partition(chosen, writer.targets.total)):
+            if len(rows):
+                encoded = encode(chunk, writer, rows)
+                yield _encoded_rows(encoded, target, writer.writers, task, number)
+                number += len(encoded)
+    summary = {"writer": 0, "target": SUMMARY, "task": task, "number": number, "records": total, "batch": b""}
+    yield pa.RecordBatch.from_pylist([summary], schema=ENCODED_SCHEMA)
+
+
+def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int, number: int) -> pa.RecordBatch:
+    count = len(encoded)
+    ends = np.array(encoded.positions, dtype=np.int32)
+    cells = pa.Array.from_buffers(pa.binary(), count, [None, buffer_of(ends), pa.py_buffer(encoded.buffer)])
+    columns: list[ArrowArray] = [
+        pa.array(np.full(count, target % writers, dtype=np.int32)),
+        pa.array(np.full(count, target, dtype=np.int32)),
+        pa.array(np.full(count, task, dtype=np.int32)),
+        pa.array(np.arange(number, number + count, dtype=np.int64)),
+        pa.array(np.array(encoded.record_counts, dtype=np.int64)),
+        cells,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ENCODED_SCHEMA)
+
+
+def _whole(column: ArrowArray) -> list[int]:
+    numbers: list[int] = column.to_numpy().tolist()
+    return numbers
+
+
+class _Arrivals:
+    """Unpacks what a shuffle brought; each task's batches must come in the order they were encoded."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._partitions = list(targets)
+        self._last: dict[tuple[int, int], int] = {}
+        self.encoded: dict[int, int] = {}
+
+    def unpack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
+        for batch in batches:
+            target, task, number, records = (_whole(batch.column(index)) for index in (1, 2, 3, 4))
+            cells = batch.column(5)
+            for index in range(batch.num_rows):
+                if target[index] == SUMMARY:
+                    self.encoded[task[index]] = records[index]
+                    continue
+                self._check_order(task[index], target[index], number[index])
+                yield self._partitions[target[index]], bytearray(cells[index].as_buffer())
+
+    def _check_order(self, task: int, target: int, number: int) -> None:
+        key = task, target
+        if self._last.get(key, -1) >= number:
+            raise SinkError(f"the shuffle brought batch {number} of task {task} after {self._last[key]}")
+        self._last[key] = number
+
+
+def produce_encoded(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Second stage of the keyed way: send what the shuffle brought."""
+    arrivals = _Arrivals(writer.targets)
+    written = _send(writer, arrivals.unpack(batches))
+    yield _results(writer, task, written, sum(arrivals.encoded.values()))
+
+
+def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Send rows to a partition of this task's own, another one in each micro-batch."""
+    counted = _Counter()
+
+    def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
+        for chunk in chunks_of(batches):
+            counted.rows += chunk.rows
+            topic_of = _topic_indexes(chunk, writer.targets)
+            for index, (topic, count) in enumerate(zip(writer.targets.topics, writer.targets.counts, strict=True)):
+                rows = None if len(writer.targets.topics) == 1 else np.flatnonzero(topic_of == index)
+                target = TopicPartition(topic, (task + writer.micro_batch_id * writer.writers) % count)
+                if rows is None or len(rows):
+                    yield from ((target, batch) for batch in encode(chunk, writer, rows))
+
+    written = _send(writer, encoded())
+    yield _results(writer, task, written, counted.rows)
+
+
+def write_source(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Send each row to the partition it names; the driver checks that no other task wrote there."""
+    counted = _Counter()
+    partitions = list(writer.targets)
+
+    def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
+        for turn, chunk in enumerate(chunks_of(batches)):
+            counted.rows += chunk.rows
+            chosen = route(chunk, writer.targets, turn)
+            for target in np.unique(chosen).tolist():
+                rows = None if (chosen == target).all() else np.flatnonzero(chosen == target)
+                yield from ((partitions[target], batch) for batch in encode(chunk, writer, rows))
+
+    written = _send(writer, encoded())
+    yield _results(writer, task, written, counted.rows)
+
+
+@dataclass(slots=True)
+class _Counter:
+    rows: int = 0
+
+
+def _send(writer: RowWriter, batches: Iterator[tuple[TopicPartition, Batch]]) -> dict[TopicPartition, int]:
+    cluster: WireCluster = shared_cluster(writer.wire)
+    acknowledged = send_batches(
+        cluster, batches, producer=writer.producer, deadline=cluster.deadline(writer.deadline_ms)
+    )
+    return {partition: row.records for partition, row in acknowledged.items()}
+
+
+def _results(writer: RowWriter, task: int, written: dict[TopicPartition, int], encoded: int) -> pa.RecordBatch:
+    numbers = {partition: number for number, partition in enumerate(writer.targets)}
+    rows = [{"task": task, "target": numbers[target], "records": records} for target, records in written.items()]
+    rows.append({"task": task, "target": SUMMARY, "records": encoded})
+    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)

@@ -1,0 +1,146 @@
+"""What Spark's checkpoint says about a micro-batch: its offsets, when it was planned, and what was done before.
+
+Spark writes `offsets/<micro-batch id>` before a micro-batch runs and `commits/<id>` after it. `foreachBatch` gives no
+offsets, and a row's own offset does not help where filters drop rows, so they are read here (S7). Files are read
+through Spark's own file systems, so a checkpoint may lie on HDFS or in an object store.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from semel.errors import ConfigError, SinkError
+from semel.wire.topology import TopicPartition
+
+START_KEY = "start"  # under "semel" in an offset of our source: where its query began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOffsets:
+    """One entry of Spark's offset log."""
+
+    planned_ms: int
+    offsets: dict[TopicPartition, int] | None
+    start: dict[TopicPartition, int] | None
+
+
+class Checkpoint:
+    """A query's checkpoint folder."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        """Nothing is read yet."""
+        self.folder = folder
+        self._spark = spark
+
+    def _read(self, name: str) -> str | None:
+        jvm: Any = self._spark._jvm
+        jsc: Any = self._spark.sparkContext._jsc
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
+        system = path.getFileSystem(jsc.hadoopConfiguration())
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def exists(self, name: str) -> bool:
+        """Whether the checkpoint has this file or folder."""
+        jvm: Any = self._spark._jvm
+        jsc: Any = self._spark.sparkContext._jsc
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
+        return bool(path.getFileSystem(jsc.hadoopConfiguration()).exists(path))
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the query keeps state, which must be computed once (S10)."""
+        return self.exists("state")
+
+    def planned(self, micro_batch_id: int) -> PlannedOffsets:
+        """The offsets that a micro-batch was planned with."""
+        text = self._read(f"offsets/{micro_batch_id}")
+        if text is None:
+            raise SinkError(
+                f"the checkpoint {self.folder} has no offsets of micro-batch {micro_batch_id}",
+                because="Spark writes them before a micro-batch runs; without them nothing can be committed once",
+            )
+        return parse_offset_log(text)
+
+    def before(self, micro_batch_id: int) -> dict[TopicPartition, int] | None:
+        """Where the sources stood before a micro-batch; None when that is not known."""
+        planned = self.planned(micro_batch_id)
+        if micro_batch_id == 0:
+            return planned.start
+        text = self._read(f"offsets/{micro_batch_id - 1}")
+        return parse_offset_log(text).offsets if text is not None else planned.start
+
+
+def parse_offset_log(text: str) -> PlannedOffsets:
+    """Read an entry: a version line, a line of metadata, then one line for each source."""
+    lines = text.splitlines()
+    if len(lines) < 2 or not lines[0].startswith("v"):
+        raise SinkError("an entry of Spark's offset log cannot be read", because=f"it begins with {text[:40]!r}")
+    try:
+        planned_ms = int(json.loads(lines[1])["batchTimestampMs"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SinkError(f"the metadata of Spark's offset log cannot be read: {error}") from None
+    sources = [_parse_source(line) for line in lines[2:] if line != "-"]
+    if any(source is None for source in sources):
+        return PlannedOffsets(planned_ms=planned_ms, offsets=None, start=None)
+    known = [source for source in sources if source is not None]
+    return PlannedOffsets(planned_ms=planned_ms, offsets=_merged([each[0] for each in known]), start=_start(known))
+
+
+Parsed = tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]
+
+
+def _parse_source(line: str) -> Parsed | None:
+    """Offsets as Spark's Kafka source and ours write them; None for any other source."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    extra = fields.pop("semel", None)
+    offsets = _partitions(fields)
+    start = _partitions(extra.get(START_KEY)) if isinstance(extra, dict) and START_KEY in extra else None
+    return None if offsets is None else (offsets, start)
+
+
+def _partitions(fields: object) -> dict[TopicPartition, int] | None:
+    if not isinstance(fields, dict) or not fields or not all(isinstance(row, dict) for row in fields.values()):
+        return None
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, rows in fields.items()
+            for partition, offset in rows.items()
+        }
+    except (ValueError, TypeError):
+        return None
+
+
+def _merged(sources: list[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """All sources together; a partition that two of them read has one ledger entry, so it must not differ."""
+    merged: dict[TopicPartition, int] = {}
+    for source in sources:
+        for partition, offset in source.items():
+            if merged.setdefault(partition, offset) != offset:
+                raise ConfigError(
+                    f"two sources of one query read {partition} and stand at different offsets",
+                    because="the ledger has one entry for each partition",
+                    you_want="one source that both branches of the query use",
+                )
+    return merged
+
+
+def _start(sources: list[Parsed]) -> dict[TopicPartition, int] | None:
+    starts = [start for _, start in sources]
+    known = [start for start in starts if start is not None]
+    return _merged(known) if known and len(known) == len(starts) else None

@@ -1,0 +1,202 @@
+"""One micro-batch, from rows to a commit, in the order that its guarantee needs.
+
+- EXACTLY_ONCE: own, read the ledger, open, write rows, write offsets, commit: rows and offsets in one transaction.
+- AT_LEAST_ONCE: write rows, then the ledger. A crash in between writes the rows again.
+- AT_MOST_ONCE: write the ledger, then rows, and never a row twice. A crash in between loses the rows.
+
+Keeps: S1 to S7, S9 and S10 of docs/DESIGN.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from semel.errors import FencedError, OutcomeUnknownError, SinkError
+from semel.guarantee import Guarantee
+from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_written
+from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
+from semel.sinks.kafka_rows import SUMMARY, RowWriter, encode_rows, produce_encoded, write_source, write_spread
+from semel.sinks.ledger import Plan, plan_micro_batch
+from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
+from semel.wire.produce import ProducerIdentity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("semel.spark")
+
+RUNS_MAX = 4
+SMALL_ROWS_MAX = 20_000
+ENCODED_DDL = "writer int, target int, task int, number long, records long, batch binary"
+RESULT_DDL = "task int, target int, records long"
+
+Batches = Iterator["pa.RecordBatch"]
+
+
+def _encode_task(writer: RowWriter, batches: Batches) -> Batches:
+    from pyspark import TaskContext  # noqa: PLC0415  (in the worker)
+
+    context = TaskContext.get()
+    return encode_rows(writer, context.partitionId() if context else 0, batches)
+
+
+def _produce_task(writer: RowWriter, batches: Batches) -> Batches:
+    return produce_encoded(writer, first_attempt_only(), batches)
+
+
+def _spread_task(writer: RowWriter, batches: Batches) -> Batches:
+    return write_spread(writer, first_attempt_only(), batches)
+
+
+def _source_task(writer: RowWriter, batches: Batches) -> Batches:
+    return write_source(writer, first_attempt_only(), batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatchRun:
+    """Everything one run needs."""
+
+    session: KafkaSession
+    micro_batch: MicroBatch
+    rows: DataFrame
+    on_step: OnStep
+    rows_expected: int | None
+    may_run_again: Callable[[], bool]
+
+    def execute(self) -> int:
+        """Carry the micro-batch out; returns how many rows were written, 0 when it was done before."""
+        match self.micro_batch.guarantee:
+            case Guarantee.EXACTLY_ONCE:
+                return self._exactly_once()
+            case Guarantee.AT_LEAST_ONCE:
+                return self._at_least_once()
+            case Guarantee.AT_MOST_ONCE:
+                return self._at_most_once()
+            case _:
+                assert_never(self.micro_batch.guarantee)
+
+    # --- exactly once
+
+    def _exactly_once(self) -> int:
+        for run in range(1, RUNS_MAX + 1):
+            producer = self.session.own()
+            self.on_step(CommitStep.OWNED)
+            ledger = self.session.read_ledger()
+            self.on_step(CommitStep.LEDGER_READ)
+            if self._plan(ledger_is_empty=ledger.is_empty, decide=partial(plan_micro_batch, ledger)) is Plan.SKIP:
+                log.info("micro-batch %d of %s was committed before", self.micro_batch.id, self.micro_batch.pipeline)
+                return 0
+            if ledger.offsets == self.micro_batch.offsets and self.rows.isEmpty():
+                return 0
+            try:
+                return self._commit_rows(producer)
+            except (SinkError, PySparkException) as error:
+                self._recover(error, run)
+        raise AssertionError("the last run raises")
+
+    def _plan(self, *, ledger_is_empty: bool, decide: Callable[[MicroBatch], Plan]) -> Plan:
+        missing = self.session.sink.ledger_missing
+        if ledger_is_empty and self.micro_batch.is_replay and missing is not LedgerMissing.STOP:
+            return Plan.SKIP if missing is LedgerMissing.SKIP else Plan.RUN
+        return decide(self.micro_batch)
+
+    def _commit_rows(self, producer: ProducerIdentity) -> int:
+        self.session.add_targets()
+        self.on_step(CommitStep.OPENED)
+        watch = JobWatch(self.rows.sparkSession.sparkContext)
+        total = self._write(producer, retry=True)
+        watch.check_single_attempts()
+        self.on_step(CommitStep.ROWS_WRITTEN)
+        self.session.add_offsets(self.micro_batch)
+        self.on_step(CommitStep.OFFSETS_WRITTEN)
+        self.session.commit()
+        self.on_step(CommitStep.COMMITTED)
+        return total
+
+    def _recover(self, error: SinkError | PySparkException, run: int) -> None:
+        """Undo a run that failed and decide whether there is another."""
+        if isinstance(error, OutcomeUnknownError):
+            raise error
+        self.session.abort()
+        if _is_fenced(error) and not self.session.has_timed_out:
+            raise FencedError(
+                f"pipeline {self.micro_batch.pipeline!r}: a newer driver has taken over",
+                code=90,
+                because="it took a newer producer epoch for the same pipeline name; this one writes nothing any more",
+            ) from error
+        if run == RUNS_MAX or not self.may_run_again():
+            raise error
+        log.warning("micro-batch %d is run again (%d of %d): %s", self.micro_batch.id, run, RUNS_MAX, error)
+
+    # --- the other two guarantees: the same functions in another order
+
+    def _at_least_once(self) -> int:
+        ledger = self.session.read_ledger()
+        self.on_step(CommitStep.LEDGER_READ)
+        if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
+            return 0
+        total = self._write(ANONYMOUS, retry=True)
+        self.on_step(CommitStep.ROWS_WRITTEN)
+        self.session.commit_ledger(self.micro_batch)
+        self.on_step(CommitStep.COMMITTED)
+        return total
+
+    def _at_most_once(self) -> int:
+        ledger = self.session.read_ledger()
+        self.on_step(CommitStep.LEDGER_READ)
+        if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
+            return 0
+        self.session.commit_ledger(self.micro_batch)
+        self.on_step(CommitStep.COMMITTED)
+        total = self._write(ANONYMOUS, retry=False)
+        self.on_step(CommitStep.ROWS_WRITTEN)
+        return total
+
+    # --- rows
+
+    def _write(self, producer: ProducerIdentity, *, retry: bool) -> int:
+        writers = self._writers()
+        writer = self.session.writer(self.micro_batch, producer, writers, retry=retry)
+        rows = self.rows.coalesce(1) if writers == 1 else self.rows
+        match self.session.sink.partitioning:
+            case Partitioning.KEYED:
+                encoded = rows.mapInArrow(partial(_encode_task, writer), ENCODED_DDL)
+                result = encoded.repartitionById(writers, "writer").mapInArrow(
+                    partial(_produce_task, writer), RESULT_DDL
+                )
+            case Partitioning.SPREAD:
+                result = rows.coalesce(writers).mapInArrow(partial(_spread_task, writer), RESULT_DDL)
+            case Partitioning.SOURCE:
+                result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
+        found = result.collect()
+        encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
+        targets = list(self.session.targets)
+        written = [
+            Written(task=row.task, target=targets[row.target], records=row.records)
+            for row in found
+            if row.target != SUMMARY
+        ]
+        return check_written(encoded_rows, written)
+
+    def _writers(self) -> int:
+        """How many tasks write: one for a small micro-batch, else as many as there are cores and partitions."""
+        targets = self.session.targets
+        limit = targets.fewest if self.session.sink.partitioning is Partitioning.SPREAD else targets.total
+        if self.rows_expected is not None and self.rows_expected <= SMALL_ROWS_MAX:
+            return 1
+        return max(1, min(limit, self.rows.sparkSession.sparkContext.defaultParallelism))
+
+
+def _is_fenced(error: Exception) -> bool:
+    """Whether a task said so; Spark hands its error on as text."""
+    return isinstance(error, FencedError) or "FencedError" in str(error)
+
+
+__all__ = ["MicroBatchRun", "SecondAttemptError"]
