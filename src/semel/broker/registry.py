@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from semel.protocol.error_codes import ErrorCode
@@ -80,11 +81,11 @@ def api(
 
 def apis() -> dict[int, AnyApi]:
     """Return every API by key, loading the files on the first call."""
-    if not _apis:
-        _load()
+    _load()
     return _apis
 
 
+@cache  # not "are there any": whoever imported one of the files has registered that one
 def _load() -> None:
     package = importlib.import_module("semel.broker.api")
     try:
