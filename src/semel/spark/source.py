@@ -9,9 +9,10 @@ method names are Spark's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -38,14 +39,15 @@ HEADERS = "headers array<struct<key: string, value: binary>>"
 class TaskPartition(InputPartition):
     """The ranges of one task, as Spark ships them."""
 
-    def __init__(self, ranges: Task) -> None:
-        """Keep them as plain tuples: they are pickled once per task."""
+    def __init__(self, ranges: Task, topic_ids: Mapping[str, str]) -> None:
+        """Keep plain values: they are pickled once per task."""
         super().__init__([tuple(one) for one in ranges])
+        self.topic_ids = {one.topic: topic_ids[one.topic] for one in ranges if one.topic in topic_ids}
 
-    @property
-    def ranges(self) -> list[OffsetRange]:
-        """The ranges again."""
-        return [OffsetRange(*one) for one in self.value]
+    def read(self, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+        """Run in a task."""
+        topic_ids = {topic: UUID(text) for topic, text in self.topic_ids.items()}
+        return read_ranges([OffsetRange(*one) for one in self.value], topic_ids, options)
 
 
 class SemelBatchReader(DataSourceReader):
@@ -57,14 +59,14 @@ class SemelBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the tasks; one empty task when there is nothing to read, since Spark wants at least one."""
-        ranges = plan_batch(self._options, KafkaView(self._options))
+        ranges, topic_ids = plan_batch(self._options, KafkaView(self._options))
         tasks = plan_tasks(ranges, self._options.tasks, RecordSizes(self._options).of(ranges))
-        return [TaskPartition(task) for task in tasks] or [TaskPartition(())]
+        return [TaskPartition(task, topic_ids) for task in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
         assert isinstance(partition, TaskPartition)
-        return read_ranges(partition.ranges, self._options)
+        return partition.read(self._options)
 
 
 class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,13 +113,15 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of a micro-batch."""
-        ranges = self._plan.ranges(SourceOffsets.decode(start), SourceOffsets.decode(end))
-        return [TaskPartition(task) for task in plan_tasks(ranges, self._options.tasks, self._sizes.of(ranges))]
+        last = SourceOffsets.decode(end)
+        ranges = self._plan.ranges(SourceOffsets.decode(start), last)
+        tasks = plan_tasks(ranges, self._options.tasks, self._sizes.of(ranges))
+        return [TaskPartition(task, last.topic_ids) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
         assert isinstance(partition, TaskPartition)
-        return read_ranges(partition.ranges, self._options)
+        return partition.read(self._options)
 
 
 class SemelDataSource(DataSource):

@@ -20,7 +20,7 @@ from semel.spark.offsets import SourceOffsets
 from semel.spark.options import SourceOptions
 from semel.spark.positions import AtLedger, AtOffsets, Edge, check_found, resolve
 from semel.spark.ranges import OffsetRange
-from semel.spark.view import KafkaView, Seen
+from semel.spark.view import KafkaView, Seen, topic_ids
 from semel.wire.topology import TopicInfo, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class StreamPlan:
             losses = data_loss.beyond(offsets, self._view.log_ends(partitions))
             self._report(losses)
             offsets |= _resumed(losses)
-        return SourceOffsets(offsets_next=offsets, topic_ids=_ids(topics, partitions), initial=True)
+        return SourceOffsets(offsets_next=offsets, topic_ids=topic_ids(topics, partitions), initial=True)
 
     def set_target(self) -> None:
         """Read only what is there now: Trigger.AvailableNow. Every leader has to answer."""
@@ -137,7 +137,7 @@ class StreamPlan:
                 epochs[one] = listed.leader_epoch
         return SourceOffsets(
             offsets_next=ends,
-            topic_ids=_ids(seen.topics, ends),
+            topic_ids=topic_ids(seen.topics, ends),
             leader_epochs=epochs,
             start=start.offsets_next if start.initial else None,
         )
@@ -171,10 +171,3 @@ class StreamPlan:
 
 def _resumed(losses: list[Loss]) -> Offsets:
     return {loss.place: loss.offset_resume for loss in losses if loss.offset_resume is not None}
-
-
-def _ids(
-    topics: Mapping[str, TopicInfo], partitions: Mapping[TopicPartition, int] | list[TopicPartition]
-) -> dict[str, str]:
-    named = sorted({one.topic for one in partitions})
-    return {name: str(topics[name].topic_id) for name in named if name in topics and topics[name].topic_id is not None}

@@ -12,11 +12,12 @@ Why:   all ranges of a task are asked for together, one request to each leader, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from semel.errors import SemelError
 from semel.spark import data_loss
@@ -25,7 +26,7 @@ from semel.spark.options import SourceOptions
 from semel.spark.ranges import OffsetRange
 from semel.wire.cluster import shared_cluster
 from semel.wire.deadline import Deadline
-from semel.wire.fetch import FetchedRecords, OffsetOutOfRangeError, fetch
+from semel.wire.fetch import FetchedRecords, FetchLimits, OffsetOutOfRangeError, TopicRecreatedError, fetch
 from semel.wire.offsets import EARLIEST, LATEST, list_offsets
 from semel.wire.topology import Isolation, TopicPartition
 
@@ -39,9 +40,11 @@ FETCH_WAIT_MS_MAX = 500
 PARTITION_FETCH_BYTES_LIMIT = 1 << 30
 
 
-def read_ranges(ranges: Sequence[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all ranges."""
-    return _cut(_join(_RangeReader(ranges, options).read()))
+def read_ranges(
+    ranges: Sequence[OffsetRange], topic_ids: Mapping[str, UUID], options: SourceOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all ranges; a topic whose id is given is read as the one with that id or not at all."""
+    return _cut(_join(_RangeReader(ranges, topic_ids, options).read()))
 
 
 @dataclass(slots=True)
@@ -76,14 +79,20 @@ class _Cursor:
 class _RangeReader:
     """The ranges of one task while they are read."""
 
-    def __init__(self, ranges: Sequence[OffsetRange], options: SourceOptions) -> None:
+    def __init__(self, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, UUID], options: SourceOptions) -> None:
         by_place: dict[TopicPartition, list[OffsetRange]] = {}
         for one in ranges:
             by_place.setdefault(one.place, []).append(one)
         self._options = options
         self._cluster = shared_cluster(options.wire)
         self._cursors = {place: _Cursor(pieces, self._cluster.deadline()) for place, pieces in by_place.items()}
-        self._partition_bytes_max = options.partition_fetch_bytes_max
+        self._topic_ids = topic_ids
+        self._limits = FetchLimits(
+            isolation=options.isolation,
+            bytes_max=options.fetch_bytes_max,
+            partition_bytes_max=options.partition_fetch_bytes_max,
+            wait_ms_max=FETCH_WAIT_MS_MAX,
+        )
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield what one step brought while the next is under way."""
@@ -107,13 +116,14 @@ class _RangeReader:
                 self._cluster,
                 wanted,
                 deadline=self._cluster.deadline(),
-                isolation=self._options.isolation,
-                bytes_max=max(self._options.fetch_bytes_max, self._partition_bytes_max),
-                partition_bytes_max=self._partition_bytes_max,
-                wait_ms_max=FETCH_WAIT_MS_MAX,
+                limits=self._limits,
+                topic_ids=self._topic_ids,
             )
         except OffsetOutOfRangeError as error:
             self._lose(TopicPartition(error.topic, error.partition))
+            answers = {}
+        except TopicRecreatedError as error:
+            self._lose_topic(error.topic)
             answers = {}
         rows = [self._decode(place, answer) for place, answer in answers.items()]
         self._check_progress()
@@ -134,7 +144,7 @@ class _RangeReader:
             include_headers=self._options.include_headers,
         )
         if decoded.truncated:
-            self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
+            self._limits = _larger(self._limits)
         self._advance(place, decoded.offset_next)
         return decoded.rows
 
@@ -168,10 +178,27 @@ class _RangeReader:
         data_loss.report([loss], fail=self._options.fail_on_data_loss)
         self._advance(place, cursor.end if resume is None else min(resume, cursor.end))
 
+    def _lose_topic(self, topic: str) -> None:
+        lost = [
+            Loss(place=place, offset_next=cursor.offset, offset_resume=None, reason="the topic was created again")
+            for place, cursor in self._cursors.items()
+            if place.topic == topic
+        ]
+        data_loss.report(lost, fail=self._options.fail_on_data_loss)
+        for loss in lost:
+            del self._cursors[loss.place]
+
     def _edge(self, place: TopicPartition, edge: int) -> int:
         deadline = self._cluster.deadline()
         found = list_offsets(self._cluster, {place: edge}, deadline=deadline, isolation=Isolation.READ_UNCOMMITTED)
         return found[place].offset
+
+
+def _larger(limits: FetchLimits) -> FetchLimits:
+    """Make room for a batch that did not fit."""
+    partition_bytes_max = min(2 * limits.partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
+    bytes_max = max(limits.bytes_max, partition_bytes_max)
+    return replace(limits, partition_bytes_max=partition_bytes_max, bytes_max=bytes_max)
 
 
 @cache

@@ -127,6 +127,12 @@ class KafkaView:
         return list_offsets(cluster, wanted, deadline=deadline, isolation=self._options.isolation)
 
 
+def topic_ids(topics: Mapping[str, TopicInfo], partitions: Collection[TopicPartition]) -> dict[str, str]:
+    """Give the ids of the topics of these partitions, as text; brokers before 2.8 know none."""
+    named = sorted({one.topic for one in partitions})
+    return {name: str(topics[name].topic_id) for name in named if name in topics and topics[name].topic_id is not None}
+
+
 def _by_leader(
     topics: Mapping[str, TopicInfo], partitions: Collection[TopicPartition]
 ) -> dict[int, list[TopicPartition]]:
