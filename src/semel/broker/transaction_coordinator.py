@@ -204,11 +204,12 @@ class TransactionCoordinator:
         self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition], now_ms: int
     ) -> Next:
         fault = self._owner_fault(transactional_id, producer)
+        if self._is_busy_with(transactional_id, producer):
+            return Fail.CONCURRENT_TRANSACTIONS
         if fault:
             return fault
-        tracked = self._tracked[transactional_id]
-        entry = tracked.entry
-        if tracked.pending is not None or entry.state.is_prepared:
+        entry = self._tracked[transactional_id].entry
+        if entry.state.is_prepared:
             return Fail.CONCURRENT_TRANSACTIONS
         if entry.state is S.ONGOING and partitions <= entry.partitions:
             return Fail.NONE
@@ -235,6 +236,11 @@ class TransactionCoordinator:
         if entry.state.is_prepared:
             return dict.fromkeys(wanted, Fail.CONCURRENT_TRANSACTIONS)
         return {each: Fail.NONE if each in entry.partitions else Fail.TRANSACTION_ABORTABLE for each in wanted}
+
+    def _is_busy_with(self, transactional_id: str, producer: Producer) -> bool:
+        """Whether a change is under way for this producer id; whose epoch it is can only be told afterwards."""
+        tracked = self._tracked.get(transactional_id)
+        return tracked is not None and tracked.pending is not None and tracked.entry.producer_id == producer.id
 
     def _owner_fault(self, transactional_id: str, producer: Producer) -> ErrorCode:
         """Why this producer may not act for the transactional id."""
@@ -287,14 +293,13 @@ class TransactionCoordinator:
     def _end_fault(self, transactional_id: str, producer: Producer, client_version: int) -> ErrorCode:
         """Why this producer may not end a transaction of the transactional id now."""
         tracked = self._tracked.get(transactional_id)
-        if tracked is None or client_version < EPOCH_BUMP_VERSION:
-            fault = self._owner_fault(transactional_id, producer)
-        elif tracked.entry.producer_id != producer.id and not _is_overflow_retry(tracked.entry, producer):
-            fault = Fail.INVALID_PRODUCER_ID_MAPPING
-        else:
-            fault = Fail.NONE if _is_valid_epoch(tracked.entry, producer) else Fail.PRODUCER_FENCED
         is_busy = tracked is not None and tracked.pending is not None
-        return fault or (Fail.CONCURRENT_TRANSACTIONS if is_busy else Fail.NONE)
+        busy = Fail.CONCURRENT_TRANSACTIONS if is_busy else Fail.NONE
+        if tracked is None or client_version < EPOCH_BUMP_VERSION:
+            return self._owner_fault(transactional_id, producer) or busy
+        if tracked.entry.producer_id != producer.id and not _is_overflow_retry(tracked.entry, producer):
+            return Fail.INVALID_PRODUCER_ID_MAPPING
+        return busy or (Fail.NONE if _is_valid_epoch(tracked.entry, producer) else Fail.PRODUCER_FENCED)
 
     def _prepared(self, entry: TransactionEntry, *, commit: bool, client_version: int, now_ms: int) -> TransactionEntry:
         prepared = replace(
