@@ -77,7 +77,7 @@ class Runs:
         """Learn which versions both serve, and wake their coordinators."""
         self._prefix = prefix
         self._sides = (embedded, apache)
-        ours, theirs = _versions(embedded), _versions(apache)
+        ours, theirs = versions_of(embedded), versions_of(apache)
         self._versions = {
             key: (max(ours[key][0], theirs[key][0]), min(ours[key][1], theirs[key][1])) for key in ours.keys() & theirs
         }
@@ -107,7 +107,8 @@ class Runs:
         return talk.steps
 
 
-def _versions(side: Side) -> Versions:
+def versions_of(side: Side) -> Versions:
+    """The versions that a broker says it serves."""
     with Wire(side.host, side.port) as wire:
         answer = wire.ask(
             ApiVersionsRequest(client_software_name="wire", client_software_version="1"),

@@ -30,6 +30,7 @@ OLD_ADD, OLD_END, NEW_END, OLD_PRODUCE, NEW_PRODUCE = 3, 4, 5, 11, 12
 INIT_VERSION = 5
 BATCHED_ADD_FIRST = 4
 Producer = tuple[int, int]
+NOT_YET = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Actor:
     def _started(self, timeout_ms: int) -> bool:
         answer = self.talk.peek(self.init_request(timeout_ms=timeout_ms), InitProducerIdResponse)
         self.producer, self.sequence = (answer.producer_id, answer.producer_epoch), 0
-        assert answer.error_code in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS), answer
+        assert answer.error_code in NOT_YET, answer
         return not answer.error_code
 
     def add(self, name: str, version: int = OLD_ADD, *, partition: int = 0, verify: bool = False) -> None:
