@@ -23,7 +23,7 @@ from semel.broker.producer_state import BatchSeen, Verification
 from semel.broker.segment import Segment
 from semel.broker.segmented_log import SegmentedLog
 from semel.protocol.error_codes import ErrorCode
-from semel.protocol.record_batch import BatchHeader, TimestampType
+from semel.protocol.record_batch import BatchHeader, TimestampType, read_header
 from semel.world.disk import Buffer
 
 
@@ -53,6 +53,7 @@ class PartitionLog(SegmentedLog):
             transaction_version=transaction_version,
         )
         if isinstance(planned, BatchSeen):
+            self.producers.hear(read_header(record_set).producer_id, now_ms)
             return self._duplicate(planned)
         is_append_time = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         append_time_ms = now_ms if is_append_time else None
@@ -67,6 +68,7 @@ class PartitionLog(SegmentedLog):
             self.epochs.assign(leader_epoch, base_offset)
         for one in planned:
             self._note(segment, one, position + one.position, append_time_ms)
+            self.producers.hear(one.header.producer_id, now_ms)
         segment.touched_ms = now_ms
         return AppendResult(
             base_offset=base_offset,
@@ -109,6 +111,7 @@ class PartitionLog(SegmentedLog):
             at = self._write(segment, run)
             for header in headers:
                 self._note_replicated(segment, header, at, run[at - segment.size_bytes + size_bytes :])
+                self.producers.hear(header.producer_id, now_ms)
                 at += header.size_bytes
         return self.log_end_offset
 

@@ -8,6 +8,8 @@ Why:   the rules are those of Apache Kafka 4 (its ProducerAppendInfo), of which 
        - a known producer id with a newer epoch must start at 0, else OUT_OF_ORDER_SEQUENCE_NUMBER;
        - an older epoch is INVALID_PRODUCER_EPOCH (the producer may abort and go on), not PRODUCER_FENCED;
        - a repeat older than the last five is OUT_OF_ORDER_SEQUENCE_NUMBER; DUPLICATE_SEQUENCE_NUMBER is never used;
+       - a producer is forgotten when it was silent for long by the broker's clock; Apache Kafka goes by the time in
+         its records, and so forgets one that writes old records while it is retrying them;
        - a completed transaction holds the last stable offset until its marker is below the high watermark.
 """
 
@@ -46,6 +48,8 @@ class ProducerEntry:
     last_timestamp_ms: int = -1
     transaction_first_offset: int = NO_OFFSET
     batches: deque[BatchSeen] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    # By this broker's clock, since a record's own time may be years back; not part of what the log says.
+    heard_ms: int = field(default=-1, compare=False)
 
     @property
     def last_sequence(self) -> int:
@@ -247,12 +251,18 @@ class ProducerStates:
             self._open[entry.producer_id] = entry.transaction_first_offset
             self._find_first()
 
+    def hear(self, producer_id: int, now_ms: int) -> None:
+        """The producer wrote just now, or repeated itself."""
+        entry = self.entries.get(producer_id)
+        if entry is not None:
+            entry.heard_ms = now_ms
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that were idle too long and have no transaction open; how many."""
         gone = [
             producer_id
             for producer_id, entry in self.entries.items()
-            if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.last_timestamp_ms >= expiration_ms
+            if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.heard_ms >= expiration_ms
         ]
         for producer_id in gone:
             del self.entries[producer_id]

@@ -46,8 +46,7 @@ def recover(disk: Disk, folder: Path, config: LogConfig, *, now_ms: int, clean: 
     segments = _agree_on_start(segments, state, config, now_ms)
     _drop_strays(disk, folder, segments)
     epochs = LeaderEpochs.decode(get_file(disk, folder / EPOCH_FILE))
-    expiration_ms = config.producer_id_expiration_ms
-    producers, epochs = replay(disk, folder, segments, epochs, now_ms=now_ms, expiration_ms=expiration_ms)
+    producers, epochs = replay(disk, folder, segments, epochs, now_ms=now_ms)
     log_end_offset = segments[-1].offset_next
     state.recovery_point = min(state.recovery_point, log_end_offset)
     state.high_watermark = min(max(state.high_watermark, state.log_start_offset), log_end_offset)

@@ -11,7 +11,7 @@ from pathlib import Path
 from semel.broker.leader_epochs import LeaderEpochs
 from semel.broker.log_files import SNAPSHOT, get_file, offsets_with, path_of, put_file, remove_if_there
 from semel.broker.producer_snapshot import decode_snapshot, encode_snapshot
-from semel.broker.producer_state import NO_OFFSET, ProducerEntry, ProducerStates
+from semel.broker.producer_state import ProducerEntry, ProducerStates
 from semel.broker.segment import Segment
 from semel.protocol.record_batch import BatchHeader
 from semel.world.disk import Disk
@@ -36,15 +36,13 @@ def replay(
     epochs: LeaderEpochs | None,
     *,
     now_ms: int,
-    expiration_ms: int,
 ) -> tuple[ProducerStates, LeaderEpochs]:
     """The producers and leader epochs as of the end of the log; fills in the segments' aborted transactions."""
     offset_max = _known_until(segments) if epochs is not None else segments[0].base_offset
     start, entries = _newest_snapshot(disk, folder, offset_max)
     producers = ProducerStates()
     for entry in entries:
-        if entry.transaction_first_offset != NO_OFFSET or now_ms - entry.last_timestamp_ms < expiration_ms:
-            producers.load(entry)
+        producers.load(entry)
     known = epochs or LeaderEpochs()
     known.truncate_to(max(start, segments[0].base_offset))
     for segment in segments:
@@ -52,6 +50,9 @@ def replay(
         for position, header in _headers_from(segment, start):
             _replay_batch(segment, position, header, producers)
             known.assign(header.leader_epoch, header.base_offset)
+    # Nobody knows how long a producer was silent while the broker was away: each gets its whole time again.
+    for entry in producers.entries.values():
+        entry.heard_ms = now_ms
     return producers, known
 
 

@@ -206,10 +206,7 @@ class SegmentedLog:
 
     def _after_cut(self, now_ms: int) -> None:
         self.log_end_offset = self.segments[-1].offset_next
-        expiration_ms = self.config.producer_id_expiration_ms
-        self.producers, self.epochs = replay(
-            self.disk, self.folder, self.segments, self.epochs, now_ms=now_ms, expiration_ms=expiration_ms
-        )
+        self.producers, self.epochs = replay(self.disk, self.folder, self.segments, self.epochs, now_ms=now_ms)
         self.epochs.start_from(self.log_start_offset)
         state = self.state
         state.recovery_point = min(state.recovery_point, self.log_end_offset)

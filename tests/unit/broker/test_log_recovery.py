@@ -239,11 +239,28 @@ def test_a_snapshot_spares_the_replay_and_the_newest_is_used(disk: Disk, tmp_pat
     again.abandon()
 
 
-def test_idle_producers_do_not_come_back_from_a_snapshot(disk: Disk, tmp_path: Path) -> None:
+def test_after_a_restart_producers_get_their_whole_time_again(disk: Disk, tmp_path: Path) -> None:
     filled(disk, tmp_path).close()
     later = NOW_MS + CONFIG.producer_id_expiration_ms + 1000
     log = PartitionLog.open(disk, tmp_path / FOLDER, CONFIG, now_ms=later, clean=True)
-    assert list(log.producers.entries) == [2]  # its transaction is open
+    known = set(log.producers.entries)
+    assert len(known) > 1
+    log.delete_expired(later + CONFIG.producer_id_expiration_ms - 1)
+    assert set(log.producers.entries) == known
+    log.delete_expired(later + CONFIG.producer_id_expiration_ms)
+    assert set(log.producers.entries) == {2}  # its transaction is open
+    log.abandon()
+
+
+@pytest.mark.parametrize("age_ms", [0, 10 * CONFIG.producer_id_expiration_ms])
+def test_a_retry_of_old_records_is_still_a_retry(disk: Disk, tmp_path: Path, age_ms: int) -> None:
+    log = open_log(disk, tmp_path, replace(CONFIG, retention_ms=-1), clean=False)
+    old = batch([b"old"], producer_id=7, sequence=0, times_ms=[NOW_MS - age_ms])
+    first = append(log, old)
+    log.delete_expired(NOW_MS + 1)
+    again = append(log, old)
+    assert (again.duplicate, again.base_offset) == (True, first.base_offset)
+    assert log.log_end_offset == 1
     log.abandon()
 
 

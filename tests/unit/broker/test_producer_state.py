@@ -191,6 +191,7 @@ def test_a_verification_holds_later_sequences_back() -> None:
 
 def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     idle = states_after(header(0))
+    idle.hear(PRODUCER, NOW_MS)
     assert idle.expire(NOW_MS + 99, 100) == 0
     assert idle.expire(NOW_MS + 100, 100) == 1
     assert not idle.entries
