@@ -1,7 +1,7 @@
 """Transactions: every request in every state that can be reached from outside.
 
-PrepareCommit and PrepareAbort last only as long as markers are being written and cannot be held on a cluster of one
-broker; tests/unit/broker holds them. The end of a producer id's epochs takes 32,767 steps and is left there as well.
+PrepareCommit and PrepareAbort last only as long as markers are being written: test_prepared.py holds them, on clusters
+of two brokers. The end of a producer id's epochs takes 32,767 steps and is left to tests/unit/broker.
 """
 
 from __future__ import annotations
