@@ -14,7 +14,7 @@ from semel.protocol.record_batch import iter_headers
 from semel.spark.options import SourceOptions
 from semel.spark.ranges import RECORD_BYTES_DEFAULT, OffsetRange
 from semel.wire.cluster import shared_cluster
-from semel.wire.fetch import FetchLimits, fetch
+from semel.wire.fetch import fetch
 
 SAMPLE_BYTES = 64 << 10
 SAMPLE_WAIT_MS_MAX = 2_000
@@ -47,12 +47,10 @@ class RecordSizes:
                 cluster,
                 {one.place: one.start},
                 deadline=cluster.deadline(SAMPLE_WAIT_MS_MAX),
-                limits=FetchLimits(
-                    isolation=self._options.isolation,
-                    bytes_max=SAMPLE_BYTES,
-                    partition_bytes_max=SAMPLE_BYTES,
-                    wait_ms_max=0,
-                ),
+                isolation=self._options.isolation,
+                bytes_max=SAMPLE_BYTES,
+                partition_bytes_max=SAMPLE_BYTES,
+                wait_ms_max=0,
             )
         except SemelError:  # the task that reads the range will say what is wrong with it
             return RECORD_BYTES_DEFAULT

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -26,7 +26,7 @@ from semel.spark.options import SourceOptions
 from semel.spark.ranges import OffsetRange
 from semel.wire.cluster import shared_cluster
 from semel.wire.deadline import Deadline
-from semel.wire.fetch import FetchedRecords, FetchLimits, OffsetOutOfRangeError, TopicRecreatedError, fetch
+from semel.wire.fetch import FetchedRecords, OffsetOutOfRangeError, TopicRecreatedError, fetch
 from semel.wire.offsets import EARLIEST, LATEST, list_offsets
 from semel.wire.topology import Isolation, TopicPartition
 
@@ -87,12 +87,7 @@ class _RangeReader:
         self._cluster = shared_cluster(options.wire)
         self._cursors = {place: _Cursor(pieces, self._cluster.deadline()) for place, pieces in by_place.items()}
         self._topic_ids = topic_ids
-        self._limits = FetchLimits(
-            isolation=options.isolation,
-            bytes_max=options.fetch_bytes_max,
-            partition_bytes_max=options.partition_fetch_bytes_max,
-            wait_ms_max=FETCH_WAIT_MS_MAX,
-        )
+        self._partition_bytes_max = options.partition_fetch_bytes_max
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield what one step brought while the next is under way."""
@@ -116,7 +111,10 @@ class _RangeReader:
                 self._cluster,
                 wanted,
                 deadline=self._cluster.deadline(),
-                limits=self._limits,
+                isolation=self._options.isolation,
+                bytes_max=max(self._options.fetch_bytes_max, self._partition_bytes_max),
+                partition_bytes_max=self._partition_bytes_max,
+                wait_ms_max=FETCH_WAIT_MS_MAX,
                 topic_ids=self._topic_ids,
             )
         except OffsetOutOfRangeError as error:
@@ -144,7 +142,7 @@ class _RangeReader:
             include_headers=self._options.include_headers,
         )
         if decoded.truncated:
-            self._limits = _larger(self._limits)
+            self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
         self._advance(place, decoded.offset_next)
         return decoded.rows
 
@@ -192,13 +190,6 @@ class _RangeReader:
         deadline = self._cluster.deadline()
         found = list_offsets(self._cluster, {place: edge}, deadline=deadline, isolation=Isolation.READ_UNCOMMITTED)
         return found[place].offset
-
-
-def _larger(limits: FetchLimits) -> FetchLimits:
-    """Make room for a batch that did not fit."""
-    partition_bytes_max = min(2 * limits.partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
-    bytes_max = max(limits.bytes_max, partition_bytes_max)
-    return replace(limits, partition_bytes_max=partition_bytes_max, bytes_max=bytes_max)
 
 
 @cache
