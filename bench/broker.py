@@ -6,8 +6,8 @@ times less. Clients: librdkafka through confluent-kafka, and Apache Kafka's own 
 
 "start" is the time from starting the process on an empty folder to the delivery report of a first record, with the
 topic's creation in it; for Apache Kafka the formatting of its storage is in it too. That record is sent with acks=all
-and without idempotence: before it asks for a producer id librdkafka waits for a timer of its own, half a second on
-either broker.
+and without idempotence: before it asks for a producer id librdkafka waits for a timer of its own, up to half a second
+on either broker.
 """
 
 from __future__ import annotations
