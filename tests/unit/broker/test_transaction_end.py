@@ -95,7 +95,7 @@ def test_the_decision_is_answered_when_it_is_durable_and_before_the_markers(vers
     it.settle()
     assert it.answers[token].error_code is ErrorCode.NONE
     assert it.last_stored().state is prepared(commit)
-    (asked,) = it.markers
+    asked = it.asked()
     assert (asked.commit, asked.partitions, asked.transaction_version) == (commit, frozenset({P0, P1}), version)
 
 
@@ -104,7 +104,7 @@ def test_the_decision_is_answered_when_it_is_durable_and_before_the_markers(vers
 def test_it_is_complete_when_every_partition_has_its_marker(version: int, commit: bool) -> None:
     it = Harness()
     it.end(it.ongoing(), commit=commit, version=version)
-    (asked,) = it.markers
+    asked = it.asked()
     it.report(asked, P0)
     it.report(asked, P0)
     assert it.state() is prepared(commit), "the same marker twice is one marker"
@@ -203,7 +203,7 @@ def test_ending_is_refused_to_strangers() -> None:
 def test_a_marker_of_another_producer_epoch_completes_nothing() -> None:
     it = Harness()
     it.end(it.ongoing(P0))
-    (asked,) = it.markers
+    asked = it.asked()
     stale = Producer(asked.producer.id, asked.producer.epoch - 1)
     assert it.core.marker_written(ID, stale, P0, it.now_ms) == []
     assert it.core.marker_written("unknown", asked.producer, P0, it.now_ms) == []
@@ -291,7 +291,7 @@ def test_a_transaction_that_runs_too_long_is_aborted_and_its_owner_fenced() -> N
     it.pass_ms(TIMEOUT_MS)
     assert it.state() is S.ONGOING
     it.pass_ms(2 * it.settings.abort_interval_ms)
-    (asked,) = it.markers
+    asked = it.asked()
     assert (asked.commit, asked.producer) == (False, Producer(producer.id, producer.epoch + 1))
     assert it.end(producer, version=OLDER).error_code is ErrorCode.PRODUCER_FENCED
     it.write_markers()

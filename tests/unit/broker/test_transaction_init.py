@@ -64,7 +64,7 @@ def test_an_open_transaction_is_aborted_under_an_epoch_that_nobody_has() -> None
     it = Harness()
     old = it.ongoing()
     assert it.init().error_code is ErrorCode.CONCURRENT_TRANSACTIONS
-    (asked,) = it.markers
+    asked = it.asked()
     assert (asked.commit, asked.partitions) == (False, frozenset({P0, P1}))
     assert asked.producer == Producer(old.id, old.epoch + 1)
     assert it.init().error_code is ErrorCode.CONCURRENT_TRANSACTIONS, "the markers are not there yet"

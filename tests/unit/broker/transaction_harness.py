@@ -123,6 +123,11 @@ class Harness:
         assert self.add(producer, *(partitions or (P0, P1))) is ErrorCode.NONE
         return producer
 
+    def asked(self) -> WriteMarkers:
+        """The markers that are asked for now, of one transaction."""
+        assert len(self.markers) == 1, self.markers
+        return self.markers[0]
+
     def write_markers(self, *, leave: int = 0) -> int:
         """Report the markers that were asked for, but for the last ones; how many were reported."""
         asked, self.markers = self.markers, []

@@ -1,0 +1,27 @@
+"""With any mechanism switched off the tests named for it fail; docs/MUTATIONS.md says the same as the code."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.bodies import Body
+from tests.mutations.table import MUTATIONS, Mutation
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "MUTATIONS.md"
+CASES = [(mutation, body) for mutation in MUTATIONS for body in mutation.caught_by]
+
+
+@pytest.mark.parametrize(("mutation", "body"), CASES, ids=[f"{one.name}-{body.test}" for one, body in CASES])
+def test_it_is_caught(mutation: Mutation, body: Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.apply(monkeypatch)
+    with pytest.raises(AssertionError):
+        body.run()
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    rows = [
+        f"| {one.name} | {one.switched_off} | {', '.join(f'`{body.test}`' for body in one.caught_by)} |"
+        for one in MUTATIONS
+    ]
+    written = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:]
+    assert written == rows, "\n".join(["the table should be:", *rows])
