@@ -1,6 +1,6 @@
 """TLS and SASL settings, from the options of Java clients and of librdkafka alike.
 
-Keeps: W1 a password or key phrase is in no text made from the settings or from an error about them.
+Keeps: a password or key phrase is in no text made from the settings or from an error about them.
 """
 
 from __future__ import annotations

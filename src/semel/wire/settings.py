@@ -1,6 +1,6 @@
 """`WireSettings`: how to reach a cluster, from the options that Spark's Kafka source takes.
 
-Keeps: W1 a password or key phrase is in no text made from the settings or from an error about them.
+Keeps: a password or key phrase is in no text made from the settings or from an error about them.
 """
 
 from __future__ import annotations

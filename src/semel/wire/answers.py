@@ -1,0 +1,64 @@
+"""Error codes in answers, as errors; and how long to wait before asking again.
+
+Keeps: every loop that asks again ends at its deadline, with the last error.
+"""
+
+from __future__ import annotations
+
+from semel.errors import BrokerError, FencedError, Outcome, SemelError
+from semel.protocol.error_codes import ErrorCode
+from semel.wire.deadline import Deadline
+from semel.wire.settings import WireSettings
+
+FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_NEXT = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms, or raise the broker's "
+    "transaction.max.timeout.ms",
+    ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size, or raise the topic's max.message.bytes",
+    ErrorCode.UNKNOWN_MEMBER_ID: "stop the consumers of that group: the pipeline needs a group of its own",
+    ErrorCode.ILLEGAL_GENERATION: "stop the consumers of that group: the pipeline needs a group of its own",
+    ErrorCode.FENCED_INSTANCE_ID: "stop the consumers of that group: the pipeline needs a group of its own",
+}
+
+
+def code_of(number: int) -> ErrorCode:
+    """The code with this number; one that is newer than this client counts as an unknown server error."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_of(number: int, what: str, detail: str | None = None, outcome: Outcome | None = None) -> BrokerError:
+    """Make the error for a code; `what` says what was asked, as in "writing to orders-3"."""
+    code = code_of(number)
+    name = code.name if code == number else f"error {number}"
+    if code in FENCED:
+        because = detail or "a newer owner of the same transactional id has taken over, or the transaction timed out"
+        return FencedError(f"{what}: {name}", code=number, outcome=outcome, because=because)
+    return BrokerError(
+        f"{what}: {name}", code=number, outcome=outcome, because=detail or "", next_command=_NEXT.get(code, "")
+    )
+
+
+class Backoff:
+    """Waits between attempts: each twice as long as the last, up to a limit, and never past the deadline."""
+
+    def __init__(self, settings: WireSettings, deadline: Deadline) -> None:
+        """No attempt has failed yet."""
+        self.attempts = 0
+        self.deadline = deadline
+        self._ms = settings.retry_backoff_ms
+        self._ms_max = max(settings.retry_backoff_ms, settings.retry_backoff_ms_max)
+
+    def wait(self, error: SemelError) -> None:
+        """Wait after this error; raises it when the time does not allow another attempt."""
+        self.attempts += 1
+        if self.deadline.left_ms <= self._ms:
+            if not error.because:
+                error.because = f"it was so until the end of {self.deadline.limit_ms:.0f} ms, {self.attempts} times"
+            raise error
+        self.deadline.wait_ms(self._ms)
+        self._ms = min(self._ms * 2, self._ms_max)
