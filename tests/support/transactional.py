@@ -48,21 +48,21 @@ class RawTransactions:
             answer = wire.ask(request, AddPartitionsToTxnResponse, version=3)
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
-    def batch(self, value: str, sequence: int) -> bytes:
+    def batch(self, value: str, sequence: int, key: str | None = None) -> bytes:
         """A batch of one record."""
         return encode_batch(
-            [DraftRecord(key=None, value=value.encode(), timestamp_ms=1_700_000_000_000)],
+            [DraftRecord(key=key.encode() if key else None, value=value.encode(), timestamp_ms=1_700_000_000_000)],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=sequence,
             transactional=True,
         )
 
-    def send(self, topic: str, value: str, partition: int = 0) -> int:
+    def send(self, topic: str, value: str, partition: int = 0, *, key: str | None = None) -> int:
         """Produce one record."""
         sequence = self.sequences.get((topic, partition), 0)
         self.sequences[topic, partition] = sequence + 1
-        return self.send_batch(topic, self.batch(value, sequence), partition)
+        return self.send_batch(topic, self.batch(value, sequence, key), partition)
 
     def send_batch(self, topic: str, batch: bytes, partition: int = 0) -> int:
         """Produce these bytes."""
