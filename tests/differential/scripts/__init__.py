@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from tests.differential.scripts import groups, reading, records, settings, topics, transactions, visibility
+from tests.differential.scripts import (
+    group_offsets,
+    groups,
+    reading,
+    records,
+    settings,
+    topics,
+    transactions,
+    visibility,
+)
 from tests.differential.talk import Talk
 
 SCRIPTS: dict[str, Callable[[Talk], None]] = {
@@ -10,6 +19,7 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **records.SCRIPTS,
     **reading.SCRIPTS,
     **groups.SCRIPTS,
+    **group_offsets.SCRIPTS,
     **settings.SCRIPTS,
     **transactions.SCRIPTS,
     **visibility.SCRIPTS,
