@@ -148,7 +148,7 @@ def main() -> None:
     options = Options.parse("Measure the embedded broker beside Apache Kafka.")
     java_tools.prepare()
     samples = measure(options)
-    print(f"semel over Apache Kafka, rounds: {options.rounds}; median (min .. max)")
+    print(f"semel over Apache Kafka, {options.note}")
     lines = [table_line(name, row) for name, row in samples.items()]
     print_table(["", "ratio", "target", "verdict", f"{EMBEDDED} here", f"{APACHE} here"], lines)
     write_json(options, "broker", {"results": [as_json(name, row) for name, row in samples.items()]})

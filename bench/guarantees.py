@@ -145,7 +145,7 @@ def main() -> None:
 
         throughput = on_each(lambda bootstrap: measure_throughput(bootstrap, seconds), "throughput")
         latency = on_each(lambda bootstrap: measure_latency(bootstrap, sends), "latency")
-    show(f"throughput over plain, rounds: {options.rounds}; median (min .. max)", throughput)
+    show(f"throughput over plain, {options.note}", throughput)
     show("\ntime of one send over plain", latency)
     write_json(options, "guarantees", {"throughput": as_json(throughput), "latency": as_json(latency)})
 

@@ -47,6 +47,12 @@ class Options:
             parser.error("--rounds must be at least 1")
         return cls(rounds=rounds, quick=quick, json=given.json)
 
+    @property
+    def note(self) -> str:
+        """What a reader of the table must know."""
+        warning = "; quick: too little work for the figures to mean anything" if self.quick else ""
+        return f"rounds: {self.rounds}; median (min .. max){warning}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
