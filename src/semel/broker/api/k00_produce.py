@@ -100,9 +100,10 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
     writes = [write for _, rows in topics for write in rows]
     transactional = [write for write in writes if write.header is not None and write.header.is_transactional]
     if transactional:
-        if request.transactional_id is None:
-            return refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        await _verify(context, request.transactional_id, transactional)
+        fault = _fault_of_transactional(request, transactional)
+        if fault:
+            return _refuse_all(request, fault)
+        await _verify(context, request.transactional_id or "", transactional)
     for write in writes:
         if write.is_open:
             _append(write, request.acks)
@@ -113,6 +114,20 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
         _check_silently(writes)
         return None
     return _response(context, topics)
+
+
+def _fault_of_transactional(request: ProduceRequest, writes: Sequence[Write]) -> ErrorCode:
+    """All batches are verified as those of one producer, so they must be."""
+    if request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    producers = {(write.header.producer_id, write.header.producer_epoch) for write in writes if write.header}
+    return ErrorCode.NONE if len(producers) == 1 else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def _refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    if request.acks == ACKS_NONE:
+        raise ProtocolError(f"acks=0 produce refused with {code.name}; closing tells the client")
+    return refuse(request, code)
 
 
 def _writes(context: Context, topic: TopicProduceData) -> Iterator[Write]:
