@@ -22,7 +22,6 @@ AT, END, BASE_OFFSET, OFFSET_NEXT, ATTRIBUTES, COUNT, CRC = range(SCAN_COLUMNS)
 CODEC_MASK = 0x07
 
 _ARENA_BYTES = 1 << 22
-_NONE: Table = np.empty((0, SCAN_COLUMNS), dtype=np.int64)
 
 
 class Place(NamedTuple):
@@ -37,11 +36,11 @@ class Place(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Batches whose (decompressed) records lie in one array, and those of them with their checksum still to verify."""
+    """Batches whose (decompressed) records lie in one array, and whether their checksums have been verified."""
 
     source: Bytes
     spans: Table
-    unverified: Table
+    is_verified: bool
 
 
 class Unpacker:
@@ -107,4 +106,4 @@ def _room(size_bytes: int) -> Bytes:
 def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[Segment]:
     if not spans:
         return []
-    return [Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS), _NONE)]
+    return [Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS), True)]

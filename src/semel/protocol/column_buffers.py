@@ -7,26 +7,23 @@ Why: buffers come from Arrow's memory pool, which keeps freed memory warm from o
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
-from semel.protocol.arrow_types import ArrowArray, Numbers, address_of, buffer_of, view_of
-from semel.protocol.kernels.check import TOTALS, Total
-from semel.protocol.kernels.decode import Cells, HeaderCells
+from semel.protocol.arrow_types import ArrowArray, Bytes, Numbers, address_of, buffer_of, view_of
+from semel.protocol.kernels.cells import Cells
+from semel.protocol.kernels.check import Total
+from semel.protocol.kernels.decode import Columns as ColumnCells
+from semel.protocol.kernels.headers import HeaderCells, fill_headers
+from semel.protocol.kernels.memory import CHUNK_BYTES, NEVER, STREAMED_FIELD_BYTES_MIN
 
 _COLUMN_BYTES_MAX = 2**31 - 1
-_NO_CELLS = Cells(0, 0, 0)
-_HEADER_TOTALS = (
-    Total.ROWS,
-    Total.HEADERS,
-    Total.HEADER_NAME_BYTES,
-    Total.HEADER_VALUE_BYTES,
-    Total.HEADER_VALUE_NULLS,
-)
+# Larger results will not be in the cache anyway when somebody reads them.
+_CACHED_BYTES_MAX = 1 << 23
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -44,53 +41,97 @@ SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
 
 
 class CellBuffers(NamedTuple):
-    """One binary column of exact size; no validity bits where nothing is null."""
+    """One binary column under construction, with room for so many rows and bytes."""
 
     data: pa.Buffer
     offsets: pa.Buffer
-    valid: pa.Buffer | None
-    rows: int
-    nulls: int
+    valid: Bytes
 
     @classmethod
-    def sized(cls, rows: int, size_bytes: int, nulls: int) -> "CellBuffers":
+    def sized(cls, rows: int, size_bytes: int) -> "CellBuffers":
         """Reserve the room."""
-        offsets = pa.allocate_buffer(4 * (rows + 1))
-        view_of(offsets)[:4] = bytes(4)
-        valid = buffer_of(np.full((rows + 7) // 8, 0xFF, dtype=np.uint8)) if nulls else None
-        return cls(pa.allocate_buffer(size_bytes), offsets, valid, rows, nulls)
+        offsets = _offsets_buffer(rows)
+        return cls(_room(size_bytes + CHUNK_BYTES), offsets, np.full((rows + 7) // 8, 0xFF, dtype=np.uint8))
 
     def addresses(self) -> Cells:
         """Give the kernel's view of it."""
-        return Cells(self.data.address, self.offsets.address, self.valid.address if self.valid else 0)
+        return Cells(self.data.address, self.offsets.address, address_of(self.valid))
 
-    def to_arrow(self, kind: pa.DataType) -> ArrowArray:
-        """Wrap it as a column, without a copy."""
-        return pa.Array.from_buffers(kind, self.rows, [self.valid, self.offsets, self.data], self.nulls)
+    def to_arrow(self, kind: pa.DataType, rows: int, size_bytes: int, nulls: int) -> ArrowArray:
+        """Wrap what was used of it as a column; validity bits only where something is null."""
+        valid = buffer_of(self.valid[: (rows + 7) // 8]) if nulls else None
+        buffers = [valid, _used(self.offsets, 4 * (rows + 1)), _used(self.data, size_bytes)]
+        return pa.Array.from_buffers(kind, rows, buffers, nulls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnBuffers:
+    """Everything `decode_spans` writes to."""
+
+    keys: CellBuffers
+    values: CellBuffers
+    offsets: pa.Buffer
+    timestamps_us: pa.Buffer
+    header_places: Numbers | None
+    streamed_bytes_min: int
+
+    @classmethod
+    def roomy(cls, rows: int, size_bytes: int, include_headers: bool) -> "ColumnBuffers":
+        """Reserve room for so many rows, and for keys or values of so many bytes."""
+        return cls(
+            keys=CellBuffers.sized(rows, size_bytes),
+            values=CellBuffers.sized(rows, size_bytes),
+            offsets=_room(8 * rows),
+            timestamps_us=_room(8 * rows),
+            header_places=np.empty(rows, dtype=np.int64) if include_headers else None,
+            streamed_bytes_min=STREAMED_FIELD_BYTES_MIN if size_bytes >= _CACHED_BYTES_MAX else NEVER,
+        )
+
+    def addresses(self) -> ColumnCells:
+        """Give the kernel's view of it."""
+        places = 0 if self.header_places is None else address_of(self.header_places)
+        columns = self.keys.addresses(), self.values.addresses()
+        return ColumnCells(*columns, self.offsets.address, self.timestamps_us.address, places)
+
+    def finished(self, sums: Numbers) -> "Columns":
+        """Wrap what was used, as the sums say; the bytes that were decoded must still be there."""
+        rows, key_bytes, value_bytes, key_nulls, value_nulls = sums[: Total.VALUE_NULLS + 1].tolist()
+        return Columns(
+            rows=rows,
+            keys=self.keys.to_arrow(pa.binary(), rows, key_bytes, key_nulls),
+            values=self.values.to_arrow(pa.binary(), rows, value_bytes, value_nulls),
+            offsets=_used(self.offsets, 8 * rows),
+            timestamps_us=_used(self.timestamps_us, 8 * rows),
+            headers=None if self.header_places is None else HeaderBuffers.filled(self.header_places, sums),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderBuffers:
     """The nested headers column of exact size."""
 
+    sums: Numbers
     lists: pa.Buffer
     names: CellBuffers
     values: CellBuffers
 
     @classmethod
-    def sized(cls, totals: Numbers) -> "HeaderBuffers":
-        """Reserve the room that the totals ask for."""
-        rows, count, name_bytes, value_bytes, nulls = (int(totals[place]) for place in _HEADER_TOTALS)
-        lists = pa.allocate_buffer(4 * (rows + 1))
-        view_of(lists)[:4] = bytes(4)
-        names = CellBuffers.sized(count, name_bytes, 0)
-        return cls(lists=lists, names=names, values=CellBuffers.sized(count, value_bytes, nulls))
+    def filled(cls, places: Numbers, sums: Numbers) -> "HeaderBuffers":
+        """Copy the headers, which start at these addresses."""
+        rows, count = int(sums[Total.ROWS]), int(sums[Total.HEADERS])
+        names = CellBuffers.sized(count, int(sums[Total.HEADER_NAME_BYTES]))
+        values = CellBuffers.sized(count, int(sums[Total.HEADER_VALUE_BYTES]))
+        lists = _offsets_buffer(rows)
+        fill_headers(address_of(places), rows, HeaderCells(lists.address, names.addresses(), values.addresses()))
+        return cls(sums=sums, lists=lists, names=names, values=values)
 
     def to_arrow(self, rows: int) -> ArrowArray:
         """Wrap it as a column, without a copy; pa.ArrowInvalid when a name is not UTF-8."""
-        names = self.names.to_arrow(pa.string())
+        count, name_bytes, value_bytes, nulls = self.sums[Total.HEADERS : Total.HEADER_VALUE_NULLS + 1].tolist()
+        names = self.names.to_arrow(pa.string(), count, name_bytes, 0)
         names.validate(full=True)
-        pairs = pa.StructArray.from_arrays([names, self.values.to_arrow(pa.binary())], fields=list(_HEADER))
+        values = self.values.to_arrow(pa.binary(), count, value_bytes, nulls)
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
         ends = np.frombuffer(view_of(self.lists), dtype=np.int32)
         present = np.packbits(ends[1:] > ends[:-1], bitorder="little")
         buffers: list[pa.Buffer | None] = [buffer_of(present), self.lists]
@@ -98,47 +139,40 @@ class HeaderBuffers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnBuffers:
-    """Everything `fill_columns` writes to."""
+class Columns:
+    """What was decoded: the columns that records have, without those that are the same for all."""
 
     rows: int
-    keys: CellBuffers
-    values: CellBuffers
+    keys: ArrowArray
+    values: ArrowArray
     offsets: pa.Buffer
     timestamps_us: pa.Buffer
     headers: HeaderBuffers | None
-    progress: Numbers
-
-    @classmethod
-    def sized(cls, totals: Numbers, include_headers: bool) -> "ColumnBuffers":
-        """Reserve the room that the totals ask for."""
-        rows, key_bytes, value_bytes, key_nulls, value_nulls = totals[: Total.VALUE_NULLS + 1].tolist()
-        return cls(
-            rows=rows,
-            keys=CellBuffers.sized(rows, key_bytes, key_nulls),
-            values=CellBuffers.sized(rows, value_bytes, value_nulls),
-            offsets=pa.allocate_buffer(8 * rows),
-            timestamps_us=pa.allocate_buffer(8 * rows),
-            headers=HeaderBuffers.sized(totals) if include_headers else None,
-            progress=np.zeros(TOTALS, dtype=np.int64),
-        )
-
-    def arguments(self) -> tuple[Any, ...]:
-        """Return what the kernel takes, in its order; valid as long as this object lives."""
-        headers = HeaderCells(0, _NO_CELLS, _NO_CELLS)
-        if self.headers:
-            nested = self.headers.names.addresses(), self.headers.values.addresses()
-            headers = HeaderCells(self.headers.lists.address, *nested)
-        columns = self.keys.addresses(), self.values.addresses()
-        return *columns, self.offsets.address, self.timestamps_us.address, headers, address_of(self.progress)
 
     def offset_numbers(self) -> Numbers:
         """Return the offsets as numbers."""
         return np.frombuffer(view_of(self.offsets), dtype=np.int64) if self.rows else np.empty(0, dtype=np.int64)
 
 
+def _room(size_bytes: int) -> pa.ResizableBuffer:
+    return pa.allocate_buffer(size_bytes, None, resizable=True)
+
+
+def _offsets_buffer(rows: int) -> pa.ResizableBuffer:
+    buffer = _room(4 * (rows + 1))
+    view_of(buffer)[:4] = bytes(4)
+    return buffer
+
+
+def _used(buffer: pa.Buffer, size_bytes: int) -> pa.Buffer:
+    """Give back memory that was not used, where it is worth a copy; pages never touched cost nothing."""
+    if 2 * size_bytes < buffer.size:
+        cast(pa.ResizableBuffer, buffer).resize(size_bytes, shrink_to_fit=True)
+    return buffer.slice(0, size_bytes)
+
+
 def to_record_batch(
-    columns: ColumnBuffers,
+    columns: Columns,
     topic: str,
     partition: int,
     timestamp_types: npt.NDArray[np.int32],
@@ -147,8 +181,8 @@ def to_record_batch(
     """Wrap the buffers as Arrow columns; `corrupt` makes the error for a header name that is not UTF-8."""
     rows = columns.rows
     arrays: list[ArrowArray] = [
-        columns.keys.to_arrow(pa.binary()),
-        columns.values.to_arrow(pa.binary()),
+        columns.keys,
+        columns.values,
         _repeated(topic, rows),
         pa.array(np.full(rows, partition, dtype=np.int32)),
         pa.Array.from_buffers(pa.int64(), rows, [None, columns.offsets], 0),

@@ -3,8 +3,8 @@
 Keeps: P1 a damaged batch is an error with topic, partition and offset; P2 values come through exactly;
        P3 under read_committed no record of an aborted transaction is returned; P4 `offset_next` passes control,
        aborted and compacted batches, so a reader never asks for the same range again and never skips one.
-Why:   Python touches each batch once, for its checksum; kernels do the rest, first checking and adding up sizes, then
-       copying into buffers of exactly that size.
+Why:   one kernel call checks and copies everything that is not compressed, so Python's work does not grow with the
+       number of batches; it sees single batches only to decompress them, or to pass over them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from semel.errors import ProtocolError
+from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import Bytes, address_of
 from semel.protocol.batch_header import CRC_START, HEADER_BYTES, read_header
 from semel.protocol.batch_unpacker import (
@@ -33,11 +33,12 @@ from semel.protocol.batch_unpacker import (
     Table,
     Unpacker,
 )
-from semel.protocol.column_buffers import ColumnBuffers, to_record_batch
+from semel.protocol.column_buffers import ColumnBuffers, Columns, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT
 from semel.protocol.crc import checksum
-from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, check_spans, scan_batches
-from semel.protocol.kernels.decode import fill_columns
+from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, scan_batches
+from semel.protocol.kernels.checksum import IN_KERNELS
+from semel.protocol.kernels.decode import Input, decode_spans
 from semel.protocol.record_batch import decode_control_type
 from semel.protocol.varint import Buffer
 
@@ -45,7 +46,7 @@ OFFSET_MAX = 2**63 - 1
 ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
-_RUN_BYTES = 1 << 19
+_RECORD_BYTES_MIN = 7
 _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x08, 0x10, 0x20
 
 _FAULT_TEXT = {
@@ -113,8 +114,8 @@ def decode_columns(
     chosen = table[wanted]
     _check_crc(source, table[~wanted], place)
     segments = _segments(source, chosen, bytes_max, place)
-    window = (offset_start, limit)
-    columns = _decode(source, segments, window, include_headers, place)
+    buffers = ColumnBuffers.roomy(*_room_needed(segments, chosen), include_headers)
+    columns = _decode(source, segments, (offset_start, limit), buffers, place)
     reached = int(table[-1, OFFSET_NEXT]) if len(table) else offset_start
     return DecodedColumns(
         rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), place.corrupt),
@@ -150,8 +151,11 @@ def _check_crc(source: Bytes, table: Table, place: Place) -> None:
     wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, CRC])
     if len(wrong):
         first = int(wrong[0])
-        text = f"checksum is {found[first]:#010x}, the batch says {int(table[first, CRC]):#010x}"
-        raise place.corrupt(text, int(table[first, BASE_OFFSET]))
+        raise _wrong_checksum(found[first], int(table[first, CRC]), int(table[first, BASE_OFFSET]), place)
+
+
+def _wrong_checksum(found: int, stated: int, offset: int, place: Place) -> CorruptBatchError:
+    return place.corrupt(f"checksum is {found:#010x}, the batch says {stated:#010x}", offset)
 
 
 def _aborted_batches(
@@ -180,44 +184,53 @@ def _segments(source: Bytes, chosen: Table, bytes_max: int, place: Place) -> lis
     bytes_max = min(bytes_max, _COLUMN_BYTES_MAX)
     if plain_bytes > bytes_max:
         raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
-    plain = np.stack((chosen[:, AT], chosen[:, AT] + HEADER_BYTES, chosen[:, END]), axis=1)
+    spans = np.stack((chosen[:, AT], chosen[:, AT] + HEADER_BYTES, chosen[:, END]), axis=1)
     segments: list[Segment] = []
     unpacker = Unpacker(source, bytes_max - plain_bytes, place)
-    for run in _runs(packed, chosen):
-        if packed[run.start]:
+    for run in _runs(packed):
+        is_packed = bool(packed[run.start])
+        if is_packed or not IN_KERNELS:
             _check_crc(source, chosen[run], place)
-            segments += unpacker.unpack(chosen[run])
-        else:
-            segments.append(Segment(source, plain[run], chosen[run]))
+        segments += unpacker.unpack(chosen[run]) if is_packed else [Segment(source, spans[run], not IN_KERNELS)]
     return segments
 
 
-def _runs(packed: npt.NDArray[np.bool_], chosen: Table) -> Iterator[slice]:
-    """Cut into runs of one kind, each small enough that its bytes stay in the cache between checksum and check."""
-    cuts = (np.diff(packed) != 0) | (np.diff(chosen[:, END] // _RUN_BYTES) != 0)
-    edges = [0, *(np.flatnonzero(cuts) + 1).tolist(), len(chosen)]
+def _runs(packed: npt.NDArray[np.bool_]) -> Iterator[slice]:
+    """Cut into runs of one kind."""
+    edges = [0, *(np.flatnonzero(np.diff(packed)) + 1).tolist(), len(packed)]
     return (slice(start, end) for start, end in pairwise(edges) if end > start)
 
 
+def _room_needed(segments: list[Segment], chosen: Table) -> tuple[int, int]:
+    """Return how many records and how many bytes there can be at most, whatever the batches claim."""
+    sizes = [segment.spans[:, 2] - segment.spans[:, 1] for segment in segments]
+    joined = np.concatenate(sizes) if sizes else np.empty(0, dtype=np.int64)
+    return int(np.minimum(chosen[:, COUNT], joined // _RECORD_BYTES_MIN).sum()), int(joined.sum())
+
+
 def _decode(
-    source: Bytes, segments: list[Segment], window: tuple[int, int], include_headers: bool, place: Place
-) -> ColumnBuffers:
-    totals = np.zeros(TOTALS, dtype=np.int64)
-    batches = address_of(source)
+    source: Bytes, segments: list[Segment], window: tuple[int, int], buffers: ColumnBuffers, place: Place
+) -> Columns:
+    sums = np.zeros(TOTALS, dtype=np.int64)
+    columns = buffers.addresses()
     for segment in segments:
-        _check_crc(source, segment.unverified, place)
-        fault = check_spans(batches, address_of(segment.source), segment.spans, window, address_of(totals))
+        fields = Input(address_of(source), address_of(segment.source), len(segment.source), buffers.streamed_bytes_min)
+        fault = decode_spans(fields, segment.spans, segment.is_verified, window, columns, address_of(sums))
         if fault:
-            header = read_header(source.data, int(totals[Total.FAULT_AT]))
-            raise place.corrupt(_FAULT_TEXT[Fault(fault)], header.base_offset)
-    columns = ColumnBuffers.sized(totals, include_headers)
-    arguments = columns.arguments()
-    for segment in segments:
-        fill_columns(batches, address_of(segment.source), segment.spans, window, *arguments)
-    return columns
+            raise _fault(source, Fault(fault), int(sums[Total.FAULT_AT]), place)
+    return buffers.finished(sums)
 
 
-def _timestamp_types(columns: ColumnBuffers, chosen: Table) -> npt.NDArray[np.int32]:
+def _fault(source: Bytes, fault: Fault, at: int, place: Place) -> CorruptBatchError:
+    header = read_header(source.data, at)
+    if fault != Fault.CHECKSUM:
+        return place.corrupt(_FAULT_TEXT[fault], header.base_offset)
+    return _wrong_checksum(
+        checksum(source.data[at + CRC_START : at + header.size_bytes]), header.crc, header.base_offset, place
+    )
+
+
+def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:
     kinds = ((chosen[:, ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
     if len(kinds) == 0 or kinds.min() == kinds.max():
         return np.full(columns.rows, kinds[0] if len(kinds) else 0, dtype=np.int32)

@@ -19,9 +19,9 @@ import sys
 import numpy as np
 from semel.protocol.kernels import preload
 preload()
-from semel.protocol.kernels import check, decode, encode, partition
+from semel.protocol.kernels import check, decode, encode, headers, partition
 from semel.protocol.kernels.cache import cache_folder
-kernels = [check.scan_batches, check.check_spans, decode.fill_columns, encode.encode_batches, encode.measure_rows,
+kernels = [check.scan_batches, decode.decode_spans, headers.fill_headers, encode.encode_batches, encode.measure_rows,
            partition.partition_rows, partition.sort_rows]
 misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels)
 hits = sum(sum(kernel.stats.cache_hits.values()) for kernel in kernels)
@@ -31,7 +31,7 @@ print(cache_folder(), misses, hits, answer, "pyarrow" in sys.modules, sep="|")
 
 
 def run(home: Path, sources: Path) -> list[str]:
-    clean = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "SEMEL_CACHE_DIR")}
+    clean = {name: value for name, value in os.environ.items() if name != "SEMEL_CACHE"}
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM],
         env={**clean, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(home)},
@@ -67,7 +67,7 @@ def test_read_only_installation_used_by_two_at_once(tmp_path: Path, read_only: P
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Path | None:
-    for name in ("SEMEL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+    for name in ("SEMEL_CACHE", "HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -76,15 +76,15 @@ def chosen(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Path | None:
 
 def test_order_of_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    home, xdg, named = (str(tmp_path / name) for name in ("home", "xdg", "named"))
+    home, named = (str(tmp_path / name) for name in ("home", "named"))
     places = [
-        chosen(monkeypatch, HOME=home, XDG_CACHE_HOME=xdg, SEMEL_CACHE_DIR=named),
-        chosen(monkeypatch, HOME=home, XDG_CACHE_HOME=xdg),
+        chosen(monkeypatch, HOME=home, SEMEL_CACHE=named),
+        chosen(monkeypatch, HOME=home, SEMEL_CACHE="~/own"),
         chosen(monkeypatch, HOME=home),
         chosen(monkeypatch),
     ]
     parents = [place.parent.relative_to(tmp_path).as_posix() for place in places if place]
-    assert parents == ["named", "xdg/semel", "home/.cache/semel", f"semel-{os.getuid()}"]
+    assert parents == ["named", "home/own", "home/.cache/semel", f"semel-{os.getuid()}"]
     assert len({place.name for place in places if place}) == 1
 
 
@@ -105,13 +105,13 @@ def test_folder_that_others_can_write_is_not_trusted(
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(mode)
-    assert chosen(monkeypatch, SEMEL_CACHE_DIR=str(shared)) is None
+    assert chosen(monkeypatch, SEMEL_CACHE=str(shared)) is None
 
 
 def test_link_in_place_of_the_folder_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert chosen(monkeypatch, SEMEL_CACHE_DIR=str(tmp_path / "link")) is None
+    assert chosen(monkeypatch, SEMEL_CACHE=str(tmp_path / "link")) is None
 
 
 def test_kernels_work_without_any_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@
 
 from importlib import import_module
 
-_MODULES = ("check", "decode", "encode", "partition")
+_MODULES = ("check", "decode", "encode", "headers", "partition")
 
 
 def preload() -> None:

@@ -1,9 +1,9 @@
-"""Where compiled kernels are kept.
+"""Where compiled kernels are kept: under `$SEMEL_CACHE`, or `~/.cache/semel`, as all that semel makes once.
 
 Keeps: compiled once per user, source text, numba version and CPU; a folder that others can write to is never used,
        since numba's cache files are pickles; without any usable folder the kernels still work, compiled per process.
 Why:   numba's own choice (`__pycache__`, then its user-wide folder) raises where both are read-only, as in many
-       containers, and does not notice a change in a inlined that lives in another file. The folder name carries a
+       containers, and does not notice a change in a function that lives in another file. The folder name carries a
        digest of all kernel sources, so every version of semel has its own, and each kernel has one signature, so
        processes that compile at the same time write the same bytes (numba replaces files atomically).
 """
@@ -30,12 +30,12 @@ def cache_folder() -> Path | None:
 
 def _candidates() -> list[Path]:
     name = f"kernels-{_digest()}"
-    chosen = os.environ.get("SEMEL_CACHE_DIR")
+    chosen = os.environ.get("SEMEL_CACHE")
     if chosen:
-        return [Path(chosen) / name]
-    homes = [Path(os.environ["XDG_CACHE_HOME"])] if os.environ.get("XDG_CACHE_HOME") else []
-    homes += [Path(home) / ".cache" for home in [os.environ.get("HOME")] if home]
-    return [home / "semel" / name for home in homes] + [Path(tempfile.gettempdir()) / f"semel-{os.getuid()}" / name]
+        return [Path(chosen).expanduser().absolute() / name]
+    home = os.environ.get("HOME")
+    folders = [Path(home) / ".cache" / "semel"] if home else []
+    return [folder / name for folder in (*folders, Path(tempfile.gettempdir()) / f"semel-{os.getuid()}")]
 
 
 def _prepared(folder: Path) -> Path | None:

@@ -1,127 +1,200 @@
-"""Kernel that copies the records of checked batches into columns.
+"""Kernel that decodes: checksum, check and copy of every record in one pass, a batch at a time.
 
-Why: `check_spans` has judged the same spans before, so nothing is checked here, and every buffer has its exact size.
+Keeps: P1 every length, count and delta is checked against its bounds before a byte is touched; what is wrong comes
+       back as a `Fault` with batch and position, never as a crash or a wrong record.
+Why:   one pass, because reading memory twice costs more than the work on it. The caller cannot know the sizes before,
+       so it offers room for all that the bytes could hold. The next record is found from the length of this one alone,
+       never from its fields, so that the CPU can work on several records at once.
 """
 
 from typing import Any, NamedTuple
 
-from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW
+from semel.protocol.kernels.cells import CELLS, Cells
+from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Fault, Total
+from semel.protocol.kernels.checksum import crc32c
+from semel.protocol.kernels.headers import read_length, skip_headers
 from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
+    SHORT_BYTES_MAX,
+    add_item64,
     copy_bytes,
+    copy_short,
+    finish_streams,
     load_big16,
     load_big32,
     load_big64,
     load_byte,
     load_item64,
     mark_null,
+    read_varint,
+    read_varlong,
     store_item32,
     store_item64,
+    stream_bytes,
 )
 
 _APPEND_TIME_BIT = 8
-_ROWS, _KEY_BYTES, _VALUE_BYTES, _HEADERS, _NAME_BYTES, _HVALUE_BYTES = 0, 1, 2, 5, 6, 7
+_CRC_AT, _CRC_START = 17, 21
+_RECORD_BYTES_MIN = 6
+_TIMESTAMP_MS_MAX = 9_223_372_036_854_775
+_INT64_MAX = 0x7FFFFFFFFFFFFFFF
+
+# Plain integers: compiled code cannot look inside an enum cheaply.
+_ROWS, _KEY_BYTES, _VALUE_BYTES = int(Total.ROWS), int(Total.KEY_BYTES), int(Total.VALUE_BYTES)
+_KEY_NULLS, _VALUE_NULLS, _FAULT_AT = int(Total.KEY_NULLS), int(Total.VALUE_NULLS), int(Total.FAULT_AT)
+_CHECKSUM = int(Fault.CHECKSUM)
+_RECORD_LENGTH = int(Fault.RECORD_LENGTH)
+_OFFSET_DELTA = int(Fault.OFFSET_DELTA)
+_RECORD_TRAILING = int(Fault.RECORD_TRAILING)
+_BATCH_TRAILING = int(Fault.BATCH_TRAILING)
+_TIMESTAMP_RANGE = int(Fault.TIMESTAMP_RANGE)
 
 
-class Cells(NamedTuple):
-    """Addresses of one binary column under construction: bytes, Arrow offsets, validity bits preset to one.
+class Columns(NamedTuple):
+    """Addresses of the columns under construction; zero `header_places` means that headers are not wanted."""
 
-    Without nulls there are no validity bits.
+    keys: Cells
+    values: Cells
+    offsets: int
+    timestamps_us: int
+    header_places: int
+
+
+class Input(NamedTuple):
+    """Where the batch headers are, where the records are, how many bytes can be read there, and how to copy them.
+
+    Fields of at least `streamed_bytes_min` go past the cache.
     """
 
-    data: int
-    offsets: int
-    valid: int
+    batches: int
+    source: int
+    readable: int
+    streamed_bytes_min: int
 
 
-class HeaderCells(NamedTuple):
-    """Addresses of the nested headers column under construction; zero `lists` means not wanted."""
-
-    lists: int
-    names: Cells
-    values: Cells
-
-
-_CELLS = types.NamedUniTuple(ADDRESS, 3, Cells)
-_HEADER_CELLS = types.NamedTuple((ADDRESS, _CELLS, _CELLS), HeaderCells)
+_COLUMNS = types.NamedTuple((CELLS, CELLS, ADDRESS, ADDRESS, ADDRESS), Columns)
+_INPUT = types.NamedUniTuple(types.int64, 4, Input)
 
 
 @inlined
-def _next_varint(source: int, at: int) -> tuple[int, int]:
-    byte = load_byte(source, at)
-    raw, shift = byte & 0x7F, 7
-    at += 1
-    while byte >= 0x80:
-        byte = load_byte(source, at)
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
-
-
-@inlined
-def _put_field(cells: Cells, row: int, used: int, source: int, at: int) -> tuple[int, int]:
-    """Append a nullable field; return the bytes used in the column and the position after the field."""
-    length, at = _next_varint(source, at)
+def _put(  # noqa: PLR0917  (kernels take positions only)
+    cells: Cells, row: int, used: int, input_: Input, at: int, length: int, nulls: int
+) -> int:
+    """Append a nullable field; return the bytes used in the column."""
     if length > 0:
-        copy_bytes(cells.data, used, source, at, length)
+        if length <= SHORT_BYTES_MAX and at + SHORT_BYTES_MAX <= input_.readable:
+            copy_short(cells.data + used, input_.source + at, length)
+        elif length < input_.streamed_bytes_min:
+            copy_bytes(cells.data, used, input_.source, at, length)
+        else:
+            stream_bytes(cells.data + used, input_.source + at, length)
         used += length
-        at += length
     elif length < 0:
         mark_null(cells.valid, row)
+        add_item64(nulls, 0, 1)
     store_item32(cells.offsets, row + 1, used)
-    return used, at
+    return used
 
 
 @inlined
-def _put_headers(cells: HeaderCells, row: int, source: int, at: int, sums: int) -> None:
-    count, at = _next_varint(source, at)
-    for _ in range(count):
-        header = load_item64(sums, _HEADERS)
-        name_used, at = _put_field(cells.names, header, load_item64(sums, _NAME_BYTES), source, at)
-        value_used, at = _put_field(cells.values, header, load_item64(sums, _HVALUE_BYTES), source, at)
-        store_item64(sums, _NAME_BYTES, name_used)
-        store_item64(sums, _HVALUE_BYTES, value_used)
-        store_item64(sums, _HEADERS, header + 1)
-    store_item32(cells.lists, row + 1, load_item64(sums, _HEADERS))
+def _times(batches: int, header: int) -> tuple[int, int, int, int]:
+    """Return the time of a batch, a mask for its records' deltas, and the least and the greatest that they may be.
+
+    A time that does not fit itself leaves no delta that fits.
+    """
+    if load_big16(batches, header + 21) & _APPEND_TIME_BIT:
+        time_ms = load_big64(batches, header + 35)
+        if abs(time_ms) <= _TIMESTAMP_MS_MAX and time_ms != -_INT64_MAX - 1:
+            return time_ms, 0, -_INT64_MAX - 1, _INT64_MAX
+        return 0, 0, 1, 0
+    time_ms = load_big64(batches, header + 27)
+    if abs(time_ms) <= _TIMESTAMP_MS_MAX and time_ms != -_INT64_MAX - 1:
+        return time_ms, -1, -_TIMESTAMP_MS_MAX - time_ms, _TIMESTAMP_MS_MAX - time_ms
+    return 0, 0, 1, 0
 
 
-@kernel(types.void(ADDRESS, ADDRESS, TABLE, WINDOW, _CELLS, _CELLS, ADDRESS, ADDRESS, _HEADER_CELLS, ADDRESS))
-def fill_columns(  # noqa: PLR0917  (kernels take positions only)
-    batches: int,
-    source: int,
-    spans: Any,
-    window: tuple[int, int],
-    keys: Cells,
-    values: Cells,
-    offsets: int,
-    timestamps_us: int,
-    headers: HeaderCells,
-    sums: int,
-) -> None:
-    """Append the records of each span that lie in the window; `sums` carries the progress from call to call."""
-    row = load_item64(sums, _ROWS)
+@inlined
+def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check, in the order of the format)
+    input_: Input, header: int, at: int, end: int, window: tuple[int, int], columns: Columns, sums: int
+) -> int:
+    """Check every record of one batch and append those in the window; return a Fault."""
+    source = input_.source
+    base_offset, last_delta = load_big64(input_.batches, header), load_big32(input_.batches, header + 23)
+    time_ms, time_mask, time_delta_min, time_delta_max = _times(input_.batches, header)
+    row, delta_min = load_item64(sums, _ROWS), 0
     key_used, value_used = load_item64(sums, _KEY_BYTES), load_item64(sums, _VALUE_BYTES)
-    for span in range(len(spans)):
-        header, at = spans[span, 0], spans[span, 1]
-        base_offset = load_big64(batches, header)
-        is_append_time = load_big16(batches, header + 21) & _APPEND_TIME_BIT != 0
-        time_ms = load_big64(batches, header + 35) if is_append_time else load_big64(batches, header + 27)
-        for _ in range(load_big32(batches, header + 57)):
-            length, at = _next_varint(source, at)
-            record_end = at + length
-            time_delta_ms, at = _next_varint(source, at + 1)
-            delta, at = _next_varint(source, at)
-            offset = base_offset + delta
-            if window[0] <= offset < window[1]:
-                key_used, at = _put_field(keys, row, key_used, source, at)
-                value_used, at = _put_field(values, row, value_used, source, at)
-                store_item64(offsets, row, offset)
-                store_item64(timestamps_us, row, (time_ms if is_append_time else time_ms + time_delta_ms) * 1000)
-                if headers.lists != 0:
-                    _put_headers(headers, row, source, at, sums)
-                row += 1
-            at = record_end
+    for _ in range(load_big32(input_.batches, header + 57)):
+        length, start = read_varint(source, at, end)
+        if start < 0:
+            return -start
+        if length < _RECORD_BYTES_MIN or length > end - start:
+            return _RECORD_LENGTH
+        at = start + length
+        time_delta_ms, place = read_varlong(source, start + 1, at)
+        if place < 0:
+            return -place
+        if time_delta_ms < time_delta_min or time_delta_ms > time_delta_max:
+            return _TIMESTAMP_RANGE
+        delta, place = read_varint(source, place, at)
+        if place < 0:
+            return -place
+        if delta < delta_min or delta > last_delta:
+            return _OFFSET_DELTA
+        delta_min = delta + 1
+        key_length, key_at = read_length(source, place, at)
+        if key_at < 0:
+            return -key_at
+        value_length, value_at = read_length(source, key_at + max(key_length, 0), at)
+        if value_at < 0:
+            return -value_at
+        headers_at = value_at + max(value_length, 0)
+        keep = window[0] <= base_offset + delta < window[1]
+        if headers_at != at - 1 or load_byte(source, headers_at) != 0:
+            place = skip_headers(source, headers_at, at, keep, sums)
+            if place < 0:
+                return -place
+            if place < at:
+                return _RECORD_TRAILING
+        if keep:
+            key_used = _put(columns.keys, row, key_used, input_, key_at, key_length, sums + 8 * _KEY_NULLS)
+            nulls = sums + 8 * _VALUE_NULLS
+            value_used = _put(columns.values, row, value_used, input_, value_at, value_length, nulls)
+            store_item64(columns.offsets, row, base_offset + delta)
+            store_item64(columns.timestamps_us, row, (time_ms + (time_delta_ms & time_mask)) * 1000)
+            if columns.header_places != 0:
+                store_item64(columns.header_places, row, source + headers_at)
+            row += 1
     store_item64(sums, _ROWS, row)
     store_item64(sums, _KEY_BYTES, key_used)
     store_item64(sums, _VALUE_BYTES, value_used)
+    return 0 if at == end else _BATCH_TRAILING
+
+
+@inlined
+def _is_intact(batches: int, header: int, end: int) -> bool:
+    found: int = crc32c(batches + header + _CRC_START, end - header - _CRC_START)
+    stated: int = load_big32(batches, header + _CRC_AT) & 0xFFFFFFFF
+    return found == stated
+
+
+@kernel(types.int64(_INPUT, TABLE, types.boolean, WINDOW, _COLUMNS, ADDRESS))
+def decode_spans(  # noqa: PLR0917  (kernels take positions only)
+    input_: Input, spans: Any, is_verified: bool, window: tuple[int, int], columns: Columns, sums: int
+) -> int:
+    """Append the records with window[0] <= offset < window[1] of each span; return a Fault.
+
+    A span is the position of a batch header in `batches` and where its records begin and end in `source`, which
+    differ when they were compressed. Only what was not can still need its checksum verified. `sums` carries the
+    progress from call to call; at a fault the header's position is left there.
+    """
+    for span in range(len(spans)):
+        header, end = spans[span, 0], spans[span, 2]
+        if is_verified or _is_intact(input_.batches, header, end):
+            fault = _decode_batch(input_, header, spans[span, 1], end, window, columns, sums)
+        else:
+            fault = _CHECKSUM
+        if fault != 0:
+            store_item64(sums, _FAULT_AT, header)
+            return fault
+    finish_streams()
+    return 0

@@ -1,4 +1,4 @@
-"""The compiler's names, for kernels: `kernel` compiles at once and caches, `inlined` is compiled into its callers.
+"""The compiler's names, for kernels: `kernel` compiles at once and caches; `inlined` and `called` become part of it.
 
 Why: numba and llvmlite are typed in parts only, so their names pass through here once, untyped, and decorated
      functions keep the signatures that they are written with.
@@ -18,6 +18,14 @@ ir: Any = import_module("llvmlite.ir")
 cgutils: Any = import_module("numba.core.cgutils")
 types: Any = import_module("numba.core.types")
 config: Any = import_module("numba.core.config")
+_llvm: Any = import_module("llvmlite.binding")
+
+
+def cpu_has(feature: str) -> bool:
+    """Whether kernels may use this feature of the CPU, by LLVM's name; false where numba compiles for another one."""
+    if config.CPU_NAME or config.CPU_FEATURES:
+        return False
+    return bool(_llvm.get_host_cpu_features().get(feature, False))
 
 
 def intrinsic(generator: Function) -> Any:
@@ -26,7 +34,12 @@ def intrinsic(generator: Function) -> Any:
 
 
 def inlined(function: Function) -> Function:
-    """Compile as part of the kernels that call it."""
+    """Compile into each place that calls it, whatever its size: for what runs once a record."""
+    return cast(Function, numba.njit(forceinline=True)(function))
+
+
+def called(function: Function) -> Function:
+    """Compile as part of the kernels that call it, as a function of its own: for what is seldom needed."""
     return cast(Function, numba.njit(function))
 
 

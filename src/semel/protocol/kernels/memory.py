@@ -8,9 +8,16 @@ Why: arrays as arguments cost a reference count in every inlined, numba's indexi
 
 from typing import Any
 
-from semel.protocol.kernels.jit import cgutils, inlined, intrinsic, ir, types
+from semel.protocol.kernels.jit import called, cgutils, inlined, intrinsic, ir, types
 
 _Lowered = tuple[Any, Any]
+
+CHUNK_BYTES = 32
+SHORT_BYTES_MAX = 256
+STREAMED_FIELD_BYTES_MIN = 512
+LINE_BYTES = 64
+NEVER = 1 << 62
+"""More bytes than any field has."""
 
 
 def _pointer(builder: Any, base: Any, at: Any, bits: int) -> Any:
@@ -81,13 +88,75 @@ def copy_bytes(_typing: Any, _target: Any, _target_at: Any, _source: Any, _sourc
     return types.void(*(types.int64,) * 5), generate
 
 
+@intrinsic
+def copy_chunk(_typing: Any, _target: Any, _target_at: Any, _source: Any, _source_at: Any) -> _Lowered:
+    """Copy CHUNK_BYTES between places that do not overlap: target, position, source, position."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        bits = 8 * CHUNK_BYTES
+        chunk = builder.load(_pointer(builder, arguments[2], arguments[3], bits), align=1)
+        builder.store(chunk, _pointer(builder, arguments[0], arguments[1], bits), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*(types.int64,) * 4), generate
+
+
+@intrinsic
+def _stream_line(_typing: Any, _target: Any, _source: Any) -> _Lowered:
+    """Copy a cache line past the cache; the target is aligned."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(64), LINE_BYTES // 8).as_pointer()
+        line = builder.load(builder.inttoptr(arguments[1], kind), align=1)
+        store = builder.store(line, builder.inttoptr(arguments[0], kind), align=LINE_BYTES)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def finish_streams(_typing: Any) -> _Lowered:
+    """Wait until all that was streamed can be seen by others."""
+
+    def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@inlined
+def stream_bytes(target: int, source: int, count: int) -> None:
+    """Copy at least a cache line past the cache, so that its old content need not be loaded first."""
+    head = -target & (LINE_BYTES - 1)
+    copy_bytes(target, 0, source, 0, LINE_BYTES)
+    lines = (count - head) // LINE_BYTES
+    for line in range(lines):
+        _stream_line(target + head + line * LINE_BYTES, source + head + line * LINE_BYTES)
+    done = head + lines * LINE_BYTES
+    copy_bytes(target, done, source, done, count - done)
+
+
+@inlined
+def copy_short(target: int, source: int, count: int) -> None:
+    """Copy in chunks, which is cheaper than a call; both sides have CHUNK_BYTES to spare.
+
+    Up to CHUNK_BYTES - 1 of what follows comes along, to be overwritten by the next field.
+    """
+    copied = 0
+    while copied < count:
+        copy_chunk(target, copied, source, copied)
+        copied += CHUNK_BYTES
+
+
 @inlined
 def add_item64(base: int, at: int, number: int) -> None:
     """Add to an item of an array of 64-bit numbers."""
     store_item64(base, at, load_item64(base, at) + number)
 
 
-@inlined
+@called
 def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_max: int) -> tuple[int, int]:
     raw = 0
     for index in range(bytes_max):
@@ -126,6 +195,20 @@ def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
         if first < 0x80:
             return (first >> 1) ^ -(first & 1), at + 1
     return _read_long_varint(source, at, end, 10, 0x01)
+
+
+@inlined
+def next_varint(address: int) -> tuple[int, int]:
+    """Read a zigzag varint that has been checked before; the second number is the address after it."""
+    byte = load_byte(address, 0)
+    raw, shift = byte & 0x7F, 7
+    address += 1
+    while byte >= 0x80:
+        byte = load_byte(address, 0)
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        address += 1
+    return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), address
 
 
 @inlined

@@ -1,0 +1,176 @@
+"""CRC-32C inside kernels: of bytes that are in the cache, without a call from Python for every batch.
+
+Why: the crc32 instruction takes eight bytes a cycle, so that checksum and copy of a large batch cost the same.
+     Carry-less multiplication takes more: a block times x^n mod P, added to the block n bits further on, leaves the
+     checksum of the whole as it is. So all blocks are folded into the last one, and only that one goes through the
+     crc32 instruction, with the bytes that fill no block.
+     Where the CPU has no such instructions, `IN_KERNELS` is false and callers use the `crc32c` package.
+"""
+
+from typing import Any
+
+from semel.protocol.kernels.jit import cgutils, cpu_has, inlined, intrinsic, ir, types
+from semel.protocol.kernels.memory import load_byte, load_item64
+
+_Lowered = tuple[Any, Any]
+
+_POLYNOMIAL_REFLECTED = 0x82F63B78
+_ACCUMULATORS = 4
+_ONES = 0xFFFFFFFF
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _power_of_x(exponent: int) -> int:
+    """Return x^exponent mod P with its bits reflected, as the CRC has them."""
+    power = 1 << 31
+    for _ in range(exponent):
+        power = (power >> 1) ^ (_POLYNOMIAL_REFLECTED if power & 1 else 0)
+    return power
+
+
+def _call(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+def _crc_step(builder: Any, crc: Any, word: Any) -> Any:
+    return _call(builder, "llvm.x86.sse42.crc32.64.64", _I64, [crc, word])
+
+
+class _Folder:
+    """Writes the instructions that fold blocks of four vectors, each of `words` 64-bit numbers."""
+
+    def __init__(self, builder: Any, words: int) -> None:
+        self._builder = builder
+        self._vector = ir.VectorType(_I64, words)
+        self._name = f"llvm.x86.pclmulqdq{'' if words == 2 else f'.{64 * words}'}"
+        bits = _ACCUMULATORS * words * 64
+        # Multiplying reflected numbers of 64 and 32 bits leaves a factor of x^33, which the powers make up for.
+        powers = [_power_of_x(bits + 31), _power_of_x(bits - 33)]
+        self._powers = ir.Constant(self._vector, powers * (words // 2))
+        self._words = words
+
+    def load(self, address: Any) -> list[Any]:
+        """Load one block."""
+        pointer = self._builder.inttoptr(address, self._vector.as_pointer())
+        places = [self._builder.gep(pointer, [ir.Constant(_I64, index)]) for index in range(_ACCUMULATORS)]
+        return [self._builder.load(place, align=1) for place in places]
+
+    def start(self, block: list[Any], crc: Any) -> list[Any]:
+        """Add the checksum of what came before to the first block."""
+        zero = ir.Constant(self._vector, [0] * self._words)
+        seed = self._builder.insert_element(zero, crc, ir.Constant(_I32, 0))
+        return [self._builder.xor(block[0], seed), *block[1:]]
+
+    def fold(self, folded: list[Any], block: list[Any]) -> list[Any]:
+        """Add what has been folded so far to the next block."""
+        return [self._fold_vector(*pair) for pair in zip(folded, block, strict=True)]
+
+    def _fold_vector(self, folded: Any, vector: Any) -> Any:
+        low, high = (
+            _call(self._builder, self._name, self._vector, [folded, self._powers, ir.Constant(ir.IntType(8), half)])
+            for half in (0x00, 0x11)
+        )
+        return self._builder.xor(self._builder.xor(low, high), vector)
+
+    def finish(self, folded: list[Any]) -> Any:
+        """Compute the checksum of the last block."""
+        crc = ir.Constant(_I64, 0)
+        for vector in folded:
+            for index in range(self._words):
+                word = self._builder.extract_element(vector, ir.Constant(_I32, index))
+                crc = _crc_step(self._builder, crc, word)
+        return crc
+
+
+def fold_blocks(words: int) -> Any:
+    """Define the checksum of whole blocks with vectors of so many 64-bit numbers: address, blocks (> 0), crc."""
+
+    @intrinsic
+    def fold(_typing: Any, _address: Any, _blocks: Any, _crc: Any) -> _Lowered:
+        """Continue `crc` over whole blocks."""
+
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, blocks, crc = arguments
+            folder = _Folder(builder, words)
+            first = folder.start(folder.load(address), crc)
+            places = [cgutils.alloca_once_value(builder, vector) for vector in first]
+            with cgutils.for_range(builder, builder.sub(blocks, ir.Constant(_I64, 1))) as loop:
+                step = builder.add(loop.index, ir.Constant(_I64, 1))
+                at = builder.mul(step, ir.Constant(_I64, block_bytes(words)))
+                block = folder.load(builder.add(address, at))
+                folded = folder.fold([builder.load(place) for place in places], block)
+                for place, vector in zip(places, folded, strict=True):
+                    builder.store(vector, place)
+            return folder.finish([builder.load(place) for place in places])
+
+        return types.int64(types.int64, types.int64, types.int64), generate
+
+    return fold
+
+
+def block_bytes(words: int) -> int:
+    """Return the size of a block of four vectors."""
+    return _ACCUMULATORS * words * 8
+
+
+@intrinsic
+def add_word(_typing: Any, _crc: Any, _word: Any) -> _Lowered:
+    """Continue a checksum over eight bytes."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return _crc_step(builder, *arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def add_byte(_typing: Any, _crc: Any, _byte: Any) -> _Lowered:
+    """Continue a checksum over one byte."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        crc, byte = builder.trunc(arguments[0], _I32), builder.trunc(arguments[1], ir.IntType(8))
+        return builder.zext(_call(builder, "llvm.x86.sse42.crc32.32.8", _I32, [crc, byte]), _I64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def checksum_of(words: int) -> Any:
+    """Define the checksum with vectors of so many 64-bit numbers: address, size in bytes."""
+    fold, size_of_block = fold_blocks(words), block_bytes(words)
+
+    @inlined
+    def compute(address: int, size: int) -> int:
+        crc, blocks = _ONES, size // size_of_block
+        if blocks > 0:
+            crc = fold(address, blocks, crc)
+        at = address + blocks * size_of_block
+        left = size - blocks * size_of_block
+        for index in range(left // 8):
+            crc = add_word(crc, load_item64(at, index))
+        for index in range(left // 8 * 8, left):
+            crc = add_byte(crc, load_byte(at, index))
+        return crc ^ _ONES
+
+    return compute
+
+
+def _no_checksum() -> Any:
+    @inlined
+    def compute(_address: int, _size: int) -> int:
+        return -1
+
+    return compute
+
+
+def _words() -> int:
+    """Return the widest vectors that this CPU multiplies, in 64-bit numbers; zero when it cannot."""
+    if not (cpu_has("sse4.2") and cpu_has("pclmul")):
+        return 0
+    if not cpu_has("vpclmulqdq"):
+        return 2
+    return 8 if cpu_has("avx512f") else 4
+
+
+IN_KERNELS = _words() > 0
+crc32c: Any = checksum_of(_words()) if IN_KERNELS else _no_checksum()
