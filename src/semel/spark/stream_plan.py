@@ -100,7 +100,7 @@ class StreamPlan:
         )
         losses += self._cuts(start, topics, there - {loss.place for loss in losses}, latest)
         self._report(losses)
-        kept = {one: start.offsets_next[one] for one in there}
+        kept = {one: start.offsets_next[one] for one in sorted(there)}
         return kept | _resumed(losses)
 
     def _cuts(
