@@ -218,6 +218,11 @@ class ClusterCore:
         broker.kill()
         self._dead[broker_id] = (port, asyncio.get_running_loop().create_task(broker.closed()))
 
+    async def wait_dead(self, broker_id: int) -> None:
+        """Return when a killed broker's port is closed."""
+        if broker_id in self._dead:
+            await asyncio.shield(self._dead[broker_id][1])
+
     async def restart(self, broker_id: int) -> None:
         """Start a killed broker again, on its old port and from its files; one that runs is killed first."""
         if broker_id not in self._dead:

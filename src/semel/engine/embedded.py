@@ -244,6 +244,8 @@ class Cluster:
     def kill(self, broker_id: int) -> None:
         """Let a broker die as a killed process does: its files are all that is left."""
         self._on_loop(lambda: self.core.kill(broker_id))
+        if self._thread is not None:
+            self._thread.call(self.core.wait_dead(broker_id), STOP_S_MAX)
 
     def restart(self, broker_id: int) -> None:
         """Start a broker again on its old port and from its files; one that runs is killed first."""
