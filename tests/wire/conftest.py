@@ -49,7 +49,7 @@ def client_of() -> Iterator[MakeClient]:
 @pytest.fixture
 def client(cluster: Cluster, client_of: MakeClient) -> WireCluster:
     """A client of the module's cluster that gives up on a silent broker soon."""
-    return client_of(cluster.bootstrap, request_timeout_ms="2000", default_api_timeout_ms="20000")
+    return client_of(cluster.bootstrap, request_timeout_ms="1000", default_api_timeout_ms="20000")
 
 
 @pytest.fixture

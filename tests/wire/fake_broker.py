@@ -32,12 +32,12 @@ def versions_answer(header: RequestHeader, *, first: int = 0, last: int = 3, err
     return framed(header.correlation_id, ApiVersionsResponse(error_code=error_code, api_keys=rows), version, tags=False)
 
 
-def usual(answer: Answer) -> Answer:
+def usual(answer: Answer, *, last: int = 3) -> Answer:
     """Answer ApiVersions as a broker does, and the rest as told."""
 
     def either(header: RequestHeader, body: memoryview) -> bytes | None:
         is_versions = header.request_api_key == ApiVersionsRequest.API_KEY
-        return versions_answer(header) if is_versions else answer(header, body)
+        return versions_answer(header, last=last) if is_versions else answer(header, body)
 
     return either
 

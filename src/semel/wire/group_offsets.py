@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from semel.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from semel.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,6 +30,7 @@ from semel.wire.topology import TopicPartition
 NAMES_VERSION_MAX = 9  # later ones name topics by id
 STABLE_VERSION_MIN = 7
 ALL_TOPICS_VERSION_MIN = 2
+DESCRIBE_VERSION_MAX = 5  # later ones call a group that does not exist an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +141,25 @@ def _commit_row(number: int, offset: CommittedOffset) -> OffsetCommitRequestPart
         committed_leader_epoch=offset.leader_epoch,
         committed_metadata=offset.metadata,
     )
+
+
+def count_members(cluster: WireCluster, group: str, *, deadline: Deadline) -> int:
+    """Count the members of a classic group.
+
+    Why: a commit in a transaction that names no member is taken even while a group has members, whose commits and ours
+    would then overwrite each other; who needs a group of its own asks first.
+    """
+    answer = ask_coordinator(
+        cluster,
+        Request(
+            kind=CoordinatorKind.GROUP,
+            key=group,
+            message=DescribeGroupsRequest(groups=[group]),
+            response=DescribeGroupsResponse,
+            codes=lambda answer: [row.error_code for row in answer.groups],
+            what=f"asking for the members of group {group!r}",
+            version_max=DESCRIBE_VERSION_MAX,
+        ),
+        deadline,
+    )
+    return sum(len(row.members) for row in answer.groups)

@@ -19,7 +19,7 @@ from semel.protocol.messages.offset_for_leader_epoch import (
 )
 from semel.wire.cluster import WireCluster
 from semel.wire.deadline import Deadline
-from semel.wire.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from semel.wire.group_offsets import CommittedOffset, commit_offsets, committed_offsets, count_members
 from semel.wire.leaders import Question, Row, ask_leaders, by_topic
 from semel.wire.topology import Isolation, TopicPartition
 
@@ -32,6 +32,7 @@ __all__ = [
     "ListedOffset",
     "commit_offsets",
     "committed_offsets",
+    "count_members",
     "epoch_ends",
     "list_offsets",
 ]

@@ -37,6 +37,7 @@ __all__ = ["Acknowledged", "Batch", "ProducerIdentity", "send_batches"]
 VERSION_MAX = 11
 UNDER_WAY_MAX = 5
 ALL_IN_SYNC = -1
+QUEUE_BYTES_MAX = 64 << 20
 # Damaged on the way, says the broker; but TCP does not damage: the batch was wrong before, and stays so.
 _HOPELESS = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
@@ -103,6 +104,7 @@ class _Sender:
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._under_way: list[_UnderWay] = []
         self._bytes = 0
+        self._batch_bytes_max = 0
         self._backoff = cluster.backoff(deadline)
         self._lost = False
 
@@ -114,12 +116,20 @@ class _Sender:
         queued = stamped(batch, queue, self._producer)
         queue.waiting.append(queued)
         self._bytes += queued.size_bytes
-        while self._bytes >= self._request_bytes_max * UNDER_WAY_MAX:
+        self._batch_bytes_max = max(self._batch_bytes_max, queued.size_bytes)
+        while self._bytes >= self._queue_bytes_max:
             self._step()
         if self._bytes >= self._request_bytes_max:
             self._send_what_can_go()
             if self._under_way:
                 self._receive_some(0)
+
+    @property
+    def _queue_bytes_max(self) -> int:
+        """Enough to keep every leader busy, with a limit."""
+        leaders = len({queue.leader for queue in self._queues.values()})
+        request_bytes = max(self._request_bytes_max, self._batch_bytes_max)
+        return max(request_bytes, min(QUEUE_BYTES_MAX, request_bytes * UNDER_WAY_MAX * leaders))
 
     def finish(self) -> None:
         """Go on until nothing is queued or under way."""

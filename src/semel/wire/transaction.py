@@ -49,7 +49,7 @@ END_TXN_VERSION_MAX = 4
 
 
 class TransactionClient:
-    """One transactional id; each `begin` fences whoever used it before."""
+    """One transactional id; the first `begin` fences whoever used it before."""
 
     def __init__(self, cluster: WireCluster, transactional_id: str, *, timeout_ms: int) -> None:
         """`timeout_ms`: after that long the broker aborts a transaction by itself."""
@@ -62,9 +62,20 @@ class TransactionClient:
         self._added = False
         self._commit_asked = False
 
-    def begin(self, deadline: Deadline) -> ProducerIdentity:
-        """Take a new producer epoch: fences every earlier owner and aborts what it left open."""
-        message = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
+    def begin(self, deadline: Deadline, *, anew: bool = False) -> ProducerIdentity:
+        """Take a new producer epoch: fences every earlier owner and aborts what it left open.
+
+        The first call takes over unconditionally. Later ones send the producer id and epoch of the last (KIP-360): when
+        somebody newer took over meanwhile they are refused with FencedError, instead of fencing the newer one. `anew`
+        takes over unconditionally again, which is right after our own transaction timed out.
+        """
+        mine = None if anew else self.identity
+        message = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=mine.producer_id if mine else -1,
+            producer_epoch=mine.producer_epoch if mine else -1,
+        )
         answer = ask_coordinator(
             self._cluster,
             Request(
