@@ -38,9 +38,26 @@ from semel.protocol.batch_header import (
 )
 from semel.protocol.compression import Codec, compress
 from semel.protocol.crc import checksum
-from semel.protocol.kernels.encode import BATCH_COLUMNS, Stamp, encode_batches, measure_rows
+from semel.protocol.kernels.checksum import IN_KERNELS
+from semel.protocol.kernels.desk import FULL_BYTES, STATE_BYTES, Desk
+from semel.protocol.kernels.encode import (
+    BATCH_COLUMNS,
+    RECORD_LENGTH_BYTES_MAX,
+    Output,
+    Rows,
+    SizedColumn,
+    Stamp,
+    encode_batches,
+    plan_batches,
+)
+from semel.protocol.kernels.memory import CHUNK_BYTES, LINE_BYTES
 
 BATCH_BYTES_MAX_DEFAULT = 1_000_000
+
+# Smaller results are still in the cache when they are sent, and larger records would fill it alone.
+_CACHED_BYTES_MAX = 1 << 23
+_DESK_BODY_BYTES_MAX = 1 << 18
+_BODY_BYTES_MAX = 2**31 - 1 - HEADER_BYTES - RECORD_LENGTH_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,25 +124,44 @@ def encode_columns(
         row_numbers(rows, count),
     )
     stamp = Stamp(TRANSACTIONAL_BIT * transactional, producer_id, producer_epoch, base_sequence)
-    plain = _encode_plain(table, batch_bytes_max, stamp)
-    return _seal(plain if codec is Codec.NONE else _pack(plain, codec, level))
+    if codec is not Codec.NONE:
+        return _seal(_pack(_encode_plain(table, batch_bytes_max, stamp, is_sealed=False), codec, level))
+    plain = _encode_plain(table, batch_bytes_max, stamp, is_sealed=IN_KERNELS)
+    return plain if IN_KERNELS else _seal(plain)
 
 
-def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp) -> EncodedBatches:
-    """Write every batch with a kernel; the checksums follow once compression is done."""
-    columns = table.keys.addresses(), table.values.addresses(), table.headers.addresses()
-    rows, count = address_of(table.rows), len(table.rows)
-    records_bytes = measure_rows(*columns, rows, count)
-    # Two neighbours together always pass the limit, which bounds the number of batches.
-    batches_max = min(count, 2 + 2 * records_bytes // (batch_bytes_max - HEADER_BYTES))
-    # From Arrow's pool, which keeps freed memory warm: fresh pages cost more than the encoding itself.
-    target = pa.allocate_buffer(records_bytes + batches_max * HEADER_BYTES)
-    ends = np.empty((batches_max, BATCH_COLUMNS), dtype=np.int64)
-    times = address_of(table.timestamps_ms)
-    batches = encode_batches(*columns, times, rows, count, batch_bytes_max, stamp, target.address, ends)
-    positions = (0, *ends[:batches, 0].tolist())
-    counts = tuple(ends[:batches, 1].tolist())
-    return EncodedBatches(buffer=view_of(target)[: positions[-1]], positions=positions, record_counts=counts)
+def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp, *, is_sealed: bool) -> EncodedBatches:
+    """Write every batch with a kernel; the checksums may follow later, once compression is done."""
+    count = len(table.rows)
+    columns = _addresses(table.keys), _addresses(table.values), table.headers.addresses()
+    rows = Rows(*columns, address_of(table.timestamps_ms), address_of(table.rows), count)
+    # All from Arrow's pool, which keeps freed memory warm: fresh pages cost more than the encoding itself.
+    bodies = pa.allocate_buffer(4 * count)
+    plan = np.frombuffer(view_of(pa.allocate_buffer(8 * BATCH_COLUMNS * count)), dtype=np.int64)
+    plan = plan.reshape(count, BATCH_COLUMNS)
+    batches, size, body_bytes_max = plan_batches(rows, batch_bytes_max, bodies.address, plan)
+    plan = plan[:batches]
+    if body_bytes_max > _BODY_BYTES_MAX:
+        raise ConfigError(f"a record of {body_bytes_max} bytes is too large", because="Kafka's batches end below 2 GiB")
+    target = pa.allocate_buffer(size + CHUNK_BYTES)
+    desk_bytes = _desk_bytes(size, body_bytes_max) if is_sealed else 0
+    memory = pa.allocate_buffer(desk_bytes)
+    desk = Desk(memory.address, memory.address + STATE_BYTES) if desk_bytes else Desk(0, 0)
+    output = Output(target.address, desk, is_sealed)
+    encode_batches(rows, bodies.address, stamp, output, plan)
+    counts = tuple(np.diff(plan[:, 1], prepend=0).tolist())
+    return EncodedBatches(buffer=view_of(target)[:size], positions=(0, *plan[:, 0].tolist()), record_counts=counts)
+
+
+def _desk_bytes(size: int, body_bytes_max: int) -> int:
+    """Return the room that a desk needs, or zero where none is of use."""
+    if size < _CACHED_BYTES_MAX or body_bytes_max > _DESK_BODY_BYTES_MAX:
+        return 0
+    return STATE_BYTES + LINE_BYTES + HEADER_BYTES + FULL_BYTES + RECORD_LENGTH_BYTES_MAX + body_bytes_max + CHUNK_BYTES
+
+
+def _addresses(column: BinaryInput) -> SizedColumn:
+    return SizedColumn(*column.addresses(), len(column.data))
 
 
 def _seal(encoded: EncodedBatches) -> EncodedBatches:

@@ -21,7 +21,7 @@ from semel.protocol.kernels import preload
 preload()
 from semel.protocol.kernels import check, decode, encode, headers, partition
 from semel.protocol.kernels.cache import cache_folder
-kernels = [check.scan_batches, decode.decode_spans, headers.fill_headers, encode.encode_batches, encode.measure_rows,
+kernels = [check.scan_batches, decode.decode_spans, headers.fill_headers, encode.encode_batches, encode.plan_batches,
            partition.partition_rows, partition.sort_rows]
 misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels)
 hits = sum(sum(kernel.stats.cache_hits.values()) for kernel in kernels)

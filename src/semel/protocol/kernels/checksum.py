@@ -49,12 +49,22 @@ class _Folder:
         powers = [_power_of_x(bits + 31), _power_of_x(bits - 33)]
         self._powers = ir.Constant(self._vector, powers * (words // 2))
         self._words = words
+        self.block_bytes = ir.Constant(_I64, block_bytes(words))
 
     def load(self, address: Any) -> list[Any]:
         """Load one block."""
         pointer = self._builder.inttoptr(address, self._vector.as_pointer())
         places = [self._builder.gep(pointer, [ir.Constant(_I64, index)]) for index in range(_ACCUMULATORS)]
         return [self._builder.load(place, align=1) for place in places]
+
+    def store(self, block: list[Any], address: Any, *, streamed: bool = False) -> None:
+        """Store one block; past the cache where the address is aligned."""
+        pointer = self._builder.inttoptr(address, self._vector.as_pointer())
+        for index, vector in enumerate(block):
+            place = self._builder.gep(pointer, [ir.Constant(_I64, index)])
+            stored = self._builder.store(vector, place, align=8 * self._words if streamed else 1)
+            if streamed:
+                stored.set_metadata("nontemporal", self._builder.module.add_metadata([ir.Constant(_I32, 1)]))
 
     def start(self, block: list[Any], crc: Any) -> list[Any]:
         """Add the checksum of what came before to the first block."""
@@ -65,6 +75,19 @@ class _Folder:
     def fold(self, folded: list[Any], block: list[Any]) -> list[Any]:
         """Add what has been folded so far to the next block."""
         return [self._fold_vector(*pair) for pair in zip(folded, block, strict=True)]
+
+    def fold_all(self, folded: list[Any], address: Any, blocks: Any, target: Any) -> list[Any]:
+        """Fold so many blocks, and copy each one if there is a target."""
+        builder = self._builder
+        places = [cgutils.alloca_once_value(builder, vector) for vector in folded]
+        with cgutils.for_range(builder, blocks) as loop:
+            at = builder.mul(loop.index, self.block_bytes)
+            block = self.load(builder.add(address, at))
+            if target is not None:
+                self.store(block, builder.add(target, at), streamed=True)
+            for place, vector in zip(places, self.fold([builder.load(place) for place in places], block), strict=True):
+                builder.store(vector, place)
+        return [builder.load(place) for place in places]
 
     def _fold_vector(self, folded: Any, vector: Any) -> Any:
         low, high = (
@@ -94,19 +117,30 @@ def fold_blocks(words: int) -> Any:
             address, blocks, crc = arguments
             folder = _Folder(builder, words)
             first = folder.start(folder.load(address), crc)
-            places = [cgutils.alloca_once_value(builder, vector) for vector in first]
-            with cgutils.for_range(builder, builder.sub(blocks, ir.Constant(_I64, 1))) as loop:
-                step = builder.add(loop.index, ir.Constant(_I64, 1))
-                at = builder.mul(step, ir.Constant(_I64, block_bytes(words)))
-                block = folder.load(builder.add(address, at))
-                folded = folder.fold([builder.load(place) for place in places], block)
-                for place, vector in zip(places, folded, strict=True):
-                    builder.store(vector, place)
-            return folder.finish([builder.load(place) for place in places])
+            left = builder.sub(blocks, ir.Constant(_I64, 1))
+            return folder.finish(folder.fold_all(first, builder.add(address, folder.block_bytes), left, None))
 
         return types.int64(types.int64, types.int64, types.int64), generate
 
     return fold
+
+
+def stream_blocks(words: int) -> Any:
+    """Define the same for a checksum kept in memory, and copy the blocks: address, blocks, state, aligned target."""
+
+    @intrinsic
+    def stream(_typing: Any, _address: Any, _blocks: Any, _state: Any, _target: Any) -> _Lowered:
+        """Fold whole blocks into `state`, and copy them past the cache."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, blocks, state, target = arguments
+            folder = _Folder(builder, words)
+            folder.store(folder.fold_all(folder.load(state), address, blocks, target), state)
+            return context.get_dummy_value()
+
+        return types.void(*(types.int64,) * 4), generate
+
+    return stream
 
 
 def block_bytes(words: int) -> int:
@@ -135,6 +169,16 @@ def add_byte(_typing: Any, _crc: Any, _byte: Any) -> _Lowered:
     return types.int64(types.int64, types.int64), generate
 
 
+@inlined
+def add_bytes(crc: int, address: int, size: int) -> int:
+    """Continue a checksum over a few bytes."""
+    for index in range(size // 8):
+        crc = add_word(crc, load_item64(address, index))
+    for index in range(size // 8 * 8, size):
+        crc = add_byte(crc, load_byte(address, index))
+    return crc
+
+
 def checksum_of(words: int) -> Any:
     """Define the checksum with vectors of so many 64-bit numbers: address, size in bytes."""
     fold, size_of_block = fold_blocks(words), block_bytes(words)
@@ -144,21 +188,8 @@ def checksum_of(words: int) -> Any:
         crc, blocks = _ONES, size // size_of_block
         if blocks > 0:
             crc = fold(address, blocks, crc)
-        at = address + blocks * size_of_block
-        left = size - blocks * size_of_block
-        for index in range(left // 8):
-            crc = add_word(crc, load_item64(at, index))
-        for index in range(left // 8 * 8, left):
-            crc = add_byte(crc, load_byte(at, index))
-        return crc ^ _ONES
-
-    return compute
-
-
-def _no_checksum() -> Any:
-    @inlined
-    def compute(_address: int, _size: int) -> int:
-        return -1
+        done = blocks * size_of_block
+        return add_bytes(crc, address + done, size - done) ^ _ONES
 
     return compute
 
@@ -172,5 +203,10 @@ def _words() -> int:
     return 8 if cpu_has("avx512f") else 4
 
 
-IN_KERNELS = _words() > 0
-crc32c: Any = checksum_of(_words()) if IN_KERNELS else _no_checksum()
+def _unavailable(*_arguments: int) -> int:
+    return -1
+
+
+WORDS = _words()
+IN_KERNELS = WORDS > 0
+crc32c: Any = checksum_of(WORDS) if IN_KERNELS else inlined(_unavailable)

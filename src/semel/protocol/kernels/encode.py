@@ -1,27 +1,34 @@
-"""Kernel that writes: rows of Arrow columns as whole batches, headers included, all but the checksum."""
+"""Kernels that write rows of Arrow columns as whole batches: one divides them and adds up sizes, one writes."""
 
 from typing import Any, NamedTuple
 
 from semel.protocol.kernels.check import ADDRESS, TABLE
+from semel.protocol.kernels.checksum import crc32c
+from semel.protocol.kernels.desk import DESK, Desk, Work, begin, clear, finish
 from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
+    SHORT_BYTES_MAX,
     copy_bytes,
+    copy_short,
+    finish_streams,
     is_valid,
+    load_item32,
     load_item64,
     store_big16,
     store_big32,
     store_big64,
     store_byte,
+    store_item32,
     varint_size,
     write_varint,
 )
 
-RECORD_OVERHEAD_BYTES_MAX = 36
-HEADER_OVERHEAD_BYTES_MAX = 10
-BATCH_COLUMNS = 2
+RECORD_LENGTH_BYTES_MAX = 5
+BATCH_COLUMNS = 3
 
 _HEADER_BYTES = 61
 _LOG_OVERHEAD_BYTES = 12
+_CRC_AT, _CRC_START = 17, 21
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -32,6 +39,16 @@ class Column(NamedTuple):
     offsets: int
     valid: int
     valid_start: int
+
+
+class SizedColumn(NamedTuple):
+    """A column with so many readable bytes: cells that end well before may be copied in whole chunks."""
+
+    data: int
+    offsets: int
+    valid: int
+    valid_start: int
+    readable: int
 
 
 class HeaderColumn(NamedTuple):
@@ -53,13 +70,35 @@ class Stamp(NamedTuple):
     base_sequence: int
 
 
+class Rows(NamedTuple):
+    """The input: columns, the times of all their rows, and the numbers of those to encode."""
+
+    keys: SizedColumn
+    values: SizedColumn
+    headers: HeaderColumn
+    timestamps_ms: int
+    numbers: int
+    numbers_count: int
+
+
+class Output(NamedTuple):
+    """Where batches go: to `target`, over the desk if there is one; and whether their checksums are computed here."""
+
+    target: int
+    desk: Desk
+    is_sealed: bool
+
+
 _COLUMN = types.NamedUniTuple(ADDRESS, 4, Column)
+_SIZED_COLUMN = types.NamedUniTuple(ADDRESS, 5, SizedColumn)
 _HEADER_COLUMN = types.NamedTuple((ADDRESS, ADDRESS, types.int64, _COLUMN, _COLUMN), HeaderColumn)
+_ROWS = types.NamedTuple((_SIZED_COLUMN, _SIZED_COLUMN, _HEADER_COLUMN, ADDRESS, ADDRESS, types.int64), Rows)
+_OUTPUT = types.NamedTuple((ADDRESS, DESK, types.boolean), Output)
 _STAMP = types.NamedUniTuple(types.int64, 4, Stamp)
 
 
 @inlined
-def _length(column: Column, row: int) -> int:
+def _length(column: Column | SizedColumn, row: int) -> int:
     """Return the length of a cell, -1 for null."""
     if is_valid(column.valid, column.valid_start + row):
         length: int = load_item64(column.offsets, row + 1) - load_item64(column.offsets, row)
@@ -73,10 +112,25 @@ def _field_size(length: int) -> int:
 
 
 @inlined
-def _write_field(target: int, at: int, column: Column, row: int, length: int) -> int:
+def _write_field(target: int, at: int, column: Column, row: int) -> int:
+    length = _length(column, row)
     at = write_varint(target, at, length)
     if length > 0:
         copy_bytes(target, at, column.data, load_item64(column.offsets, row), length)
+        at += length
+    return at
+
+
+@inlined
+def _write_cell(target: int, at: int, column: SizedColumn, row: int) -> int:
+    length = _length(column, row)
+    at = write_varint(target, at, length)
+    if length > 0:
+        start = load_item64(column.offsets, row)
+        if length <= SHORT_BYTES_MAX and start + SHORT_BYTES_MAX <= column.readable:
+            copy_short(target + at, column.data + start, length)
+        else:
+            copy_bytes(target, at, column.data, start, length)
         at += length
     return at
 
@@ -100,117 +154,107 @@ def _headers_size(headers: HeaderColumn, first: int, last: int) -> int:
 def _write_headers(target: int, at: int, headers: HeaderColumn, first: int, last: int) -> int:
     at = write_varint(target, at, last - first)
     for index in range(first, last):
-        at = _write_field(target, at, headers.names, index, _length(headers.names, index))
-        at = _write_field(target, at, headers.values, index, _length(headers.values, index))
+        at = _write_field(target, at, headers.names, index)
+        at = _write_field(target, at, headers.values, index)
     return at
 
 
 @inlined
-def _write_header(  # noqa: PLR0917  (kernels take positions only)
-    target: int, at: int, end: int, count: int, times_ms: tuple[int, int], stamp: Stamp
-) -> None:
-    store_big64(target, at, 0)
-    store_big32(target, at + 8, end - at - _LOG_OVERHEAD_BYTES)
-    store_big32(target, at + 12, -1)
-    store_byte(target, at + 16, 2)
-    store_big32(target, at + 17, 0)
-    store_big16(target, at + 21, stamp.attributes)
-    store_big32(target, at + 23, count - 1)
-    store_big64(target, at + 27, times_ms[0])
-    store_big64(target, at + 35, times_ms[1])
-    store_big64(target, at + 43, stamp.producer_id)
-    store_big16(target, at + 51, stamp.producer_epoch)
-    store_big32(target, at + 53, stamp.base_sequence)
-    store_big32(target, at + 57, count)
-
-
-@kernel(types.int64(_COLUMN, _COLUMN, _HEADER_COLUMN, ADDRESS, types.int64))
-def measure_rows(keys: Column, values: Column, headers: HeaderColumn, rows: int, count: int) -> int:
-    """Return a size that the records of these rows cannot pass."""
-    size = 0
-    for index in range(count):
-        row = load_item64(rows, index)
-        size += RECORD_OVERHEAD_BYTES_MAX + max(_length(keys, row), 0) + max(_length(values, row), 0)
-        header_first, header_last = _header_range(headers, row)
-        for header in range(header_first, header_last):
-            size += HEADER_OVERHEAD_BYTES_MAX
-            size += max(_length(headers.names, header), 0) + max(_length(headers.values, header), 0)
-    return size
+def _write_header(target: int, size: int, count: int, times_ms: tuple[int, int], stamp: Stamp) -> None:
+    store_big64(target, 0, 0)
+    store_big32(target, 8, size - _LOG_OVERHEAD_BYTES)
+    store_big32(target, 12, -1)
+    store_byte(target, 16, 2)
+    store_big32(target, 17, 0)
+    store_big16(target, 21, stamp.attributes)
+    store_big32(target, 23, count - 1)
+    store_big64(target, 27, times_ms[0])
+    store_big64(target, 35, times_ms[1])
+    store_big64(target, 43, stamp.producer_id)
+    store_big16(target, 51, stamp.producer_epoch)
+    store_big32(target, 53, stamp.base_sequence)
+    store_big32(target, 57, count)
 
 
 @inlined
-def _write_record(  # noqa: PLR0917  (kernels take positions only)
-    keys: Column,
-    values: Column,
-    headers: HeaderColumn,
-    row: int,
-    deltas: tuple[int, int],
-    target: int,
-    at: int,
-    limit: int,
-) -> int:
-    """Write one record unless it would pass `limit`; return the position after it, or zero."""
-    key_length, value_length = _length(keys, row), _length(values, row)
-    header_first, header_last = _header_range(headers, row)
-    body = 1 + varint_size(deltas[0]) + varint_size(deltas[1]) + _field_size(key_length) + _field_size(value_length)
-    body += 1 if header_first == header_last else _headers_size(headers, header_first, header_last)
-    if at + varint_size(body) + body > limit and deltas[1] > 0:
-        return 0
-    at = write_varint(target, at, body)
+def _body_size(rows: Rows, row: int, deltas: tuple[int, int]) -> int:
+    """Return the size of a record without the length at its front."""
+    size: int = 1 + varint_size(deltas[0]) + varint_size(deltas[1])
+    size += _field_size(_length(rows.keys, row)) + _field_size(_length(rows.values, row))
+    first, last = _header_range(rows.headers, row)
+    return size + 1 if first == last else size + _headers_size(rows.headers, first, last)
+
+
+@inlined
+def _write_record(rows: Rows, row: int, deltas: tuple[int, int], body: int, target: int) -> int:
+    """Write one record and return its size."""
+    at = write_varint(target, 0, body)
     store_byte(target, at, 0)
     at = write_varint(target, at + 1, deltas[0])
     at = write_varint(target, at, deltas[1])
-    at = _write_field(target, at, keys, row, key_length)
-    at = _write_field(target, at, values, row, value_length)
-    if header_first != header_last:
-        return _write_headers(target, at, headers, header_first, header_last)
+    at = _write_cell(target, at, rows.keys, row)
+    at = _write_cell(target, at, rows.values, row)
+    first, last = _header_range(rows.headers, row)
+    if first != last:
+        return _write_headers(target, at, rows.headers, first, last)
     store_byte(target, at, 0)
     return at + 1
 
 
-@kernel(
-    types.int64(
-        *(_COLUMN, _COLUMN, _HEADER_COLUMN, ADDRESS, ADDRESS, types.int64),
-        *(types.int64, _STAMP, ADDRESS, TABLE),
-    )
-)
-def encode_batches(  # noqa: PLR0917  (kernels take positions only)
-    keys: Column,
-    values: Column,
-    headers: HeaderColumn,
-    timestamps_ms: int,
-    rows: int,
-    count: int,
-    batch_bytes_max: int,
-    stamp: Stamp,
-    target: int,
-    table: Any,
-) -> int:
-    """Write all rows as batches one after another; each holds at least one record, whatever the limit.
+@kernel(types.UniTuple(types.int64, 3)(_ROWS, types.int64, ADDRESS, TABLE))
+def plan_batches(rows: Rows, batch_bytes_max: int, bodies: int, table: Any) -> tuple[int, int, int]:
+    """Divide rows into batches; each holds at least one record, whatever the limit.
 
-    Fills the end position and record count of each batch in `table` and returns how many there are.
+    Fills the size of each record without its length, and of each batch its end position, its last row and its latest
+    time. Returns how many batches there are, their size together, and the largest record's without its length.
     """
-    at, index, batches, sequence = 0, 0, 0, stamp.base_sequence
-    while index < count:
-        start, first = at, index
-        at += _HEADER_BYTES
-        base_ms = load_item64(timestamps_ms, load_item64(rows, first))
+    at, index, batches, body_max = 0, 0, 0, 0
+    while index < rows.numbers_count:
+        first, size = index, _HEADER_BYTES
+        base_ms = load_item64(rows.timestamps_ms, load_item64(rows.numbers, first))
         max_ms = base_ms
-        while index < count:
-            row = load_item64(rows, index)
-            time_ms = load_item64(timestamps_ms, row)
-            deltas = (time_ms - base_ms, index - first)
-            after = _write_record(keys, values, headers, row, deltas, target, at, start + batch_bytes_max)
-            if after == 0:
+        while index < rows.numbers_count:
+            row = load_item64(rows.numbers, index)
+            time_ms = load_item64(rows.timestamps_ms, row)
+            body = _body_size(rows, row, (time_ms - base_ms, index - first))
+            after = size + varint_size(body) + body
+            if after > batch_bytes_max and index > first:
                 break
-            at = after
+            store_item32(bodies, index, body)
+            size = after
             max_ms = max(max_ms, time_ms)
+            body_max = max(body_max, body)
             index += 1
-        stamped = Stamp(stamp.attributes, stamp.producer_id, stamp.producer_epoch, sequence)
-        _write_header(target, start, at, index - first, (base_ms, max_ms), stamped)
-        if sequence >= 0:
-            sequence = (sequence + index - first) & _SEQUENCE_MASK
+        at += size
         table[batches, 0] = at
-        table[batches, 1] = index - first
+        table[batches, 1] = index
+        table[batches, 2] = max_ms
         batches += 1
-    return batches
+    return batches, at, body_max
+
+
+@kernel(types.void(_ROWS, ADDRESS, _STAMP, _OUTPUT, TABLE))
+def encode_batches(rows: Rows, bodies: int, stamp: Stamp, output: Output, table: Any) -> None:
+    """Write the batches that were planned, one after another."""
+    target, first, sequence = output.target, 0, stamp.base_sequence
+    for batch in range(len(table)):
+        last, max_ms, end = table[batch, 1], table[batch, 2], output.target + table[batch, 0]
+        base_ms = load_item64(rows.timestamps_ms, load_item64(rows.numbers, first))
+        work = begin(output.desk, target) if output.desk.area != 0 else Work(target, 0, 0)
+        stamped = Stamp(stamp.attributes, stamp.producer_id, stamp.producer_epoch, sequence)
+        _write_header(work.place, end - target, last - first, (base_ms, max_ms), stamped)
+        size = _HEADER_BYTES
+        for index in range(first, last):
+            row = load_item64(rows.numbers, index)
+            deltas = (load_item64(rows.timestamps_ms, row) - base_ms, index - first)
+            size += _write_record(rows, row, deltas, load_item32(bodies, index), work.place + size)
+            if output.desk.area != 0:
+                work = clear(output.desk, target, work, size)
+        if output.desk.area != 0:
+            finish(output.desk, target, work, size)
+        elif output.is_sealed:
+            store_big32(target, _CRC_AT, crc32c(target + _CRC_START, size - _CRC_START))
+        if sequence >= 0:
+            sequence = (sequence + last - first) & _SEQUENCE_MASK
+        target, first = end, last
+    finish_streams()

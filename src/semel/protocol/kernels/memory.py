@@ -64,6 +64,7 @@ load_big32 = _load(32, swap=True)
 load_big64 = _load(64, swap=True)
 load_word = _load(32, signed=False)
 """Four bytes in native order, unsigned."""
+load_item32 = _load(32, scale=4)
 load_item64 = _load(64, scale=8)
 """An item of an array of 64-bit numbers."""
 
@@ -102,7 +103,7 @@ def copy_chunk(_typing: Any, _target: Any, _target_at: Any, _source: Any, _sourc
 
 
 @intrinsic
-def _stream_line(_typing: Any, _target: Any, _source: Any) -> _Lowered:
+def stream_line(_typing: Any, _target: Any, _source: Any) -> _Lowered:
     """Copy a cache line past the cache; the target is aligned."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -133,7 +134,7 @@ def stream_bytes(target: int, source: int, count: int) -> None:
     copy_bytes(target, 0, source, 0, LINE_BYTES)
     lines = (count - head) // LINE_BYTES
     for line in range(lines):
-        _stream_line(target + head + line * LINE_BYTES, source + head + line * LINE_BYTES)
+        stream_line(target + head + line * LINE_BYTES, source + head + line * LINE_BYTES)
     done = head + lines * LINE_BYTES
     copy_bytes(target, done, source, done, count - done)
 
@@ -211,10 +212,8 @@ def next_varint(address: int) -> tuple[int, int]:
     return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), address
 
 
-@inlined
-def varint_size(value: int) -> int:
-    """Count the bytes of a zigzag varint; the value is a signed 64-bit number."""
-    zigzag = (value << 1) ^ (value >> 63)
+@called
+def _long_varint_size(zigzag: int) -> int:
     if zigzag < 0:
         return 10
     size = 1
@@ -225,15 +224,36 @@ def varint_size(value: int) -> int:
 
 
 @inlined
-def write_varint(target: int, at: int, value: int) -> int:
-    """Write a zigzag varint and return the position after it."""
+def varint_size(value: int) -> int:
+    """Count the bytes of a zigzag varint; the value is a signed 64-bit number."""
     zigzag = (value << 1) ^ (value >> 63)
+    if 0 <= zigzag < 0x4000:
+        return 1 if zigzag < 0x80 else 2
+    return _long_varint_size(zigzag)
+
+
+@called
+def _write_long_varint(target: int, at: int, zigzag: int) -> int:
     while zigzag < 0 or zigzag >= 0x80:
         store_byte(target, at, (zigzag & 0x7F) | 0x80)
         zigzag = (zigzag >> 7) & 0x01FFFFFFFFFFFFFF
         at += 1
     store_byte(target, at, zigzag)
     return at + 1
+
+
+@inlined
+def write_varint(target: int, at: int, value: int) -> int:
+    """Write a zigzag varint and return the position after it."""
+    zigzag = (value << 1) ^ (value >> 63)
+    if 0 <= zigzag < 0x80:
+        store_byte(target, at, zigzag)
+        return at + 1
+    if 0 <= zigzag < 0x4000:
+        store_byte(target, at, zigzag | 0x80)
+        store_byte(target, at + 1, zigzag >> 7)
+        return at + 2
+    return _write_long_varint(target, at, zigzag)
 
 
 @inlined

@@ -1,0 +1,90 @@
+"""A place to write batches on before they go past the cache to where they belong, with their checksum computed.
+
+Why: a large result does not fit the cache. Written in place, it would first be loaded, then stored, then loaded again
+     for its checksum. A desk of a few kilobytes stays in the cache; what leaves it is read once for both purposes.
+"""
+
+from typing import Any, NamedTuple
+
+from semel.protocol.kernels.checksum import IN_KERNELS, WORDS, add_bytes, add_word, block_bytes, stream_blocks
+from semel.protocol.kernels.jit import called, inlined, types
+from semel.protocol.kernels.memory import LINE_BYTES, copy_bytes, load_item64, store_big32, store_item64
+
+FULL_BYTES = 4096
+STATE_BYTES = 256
+
+_ONES = 0xFFFFFFFF
+_CRC_AT, _CRC_START = 17, 21
+_IN_STATE = -1
+
+
+class Desk(NamedTuple):
+    """Addresses: where the checksum of whole blocks is kept, and where batches are written, aligned; zero for none."""
+
+    state: int
+    area: int
+
+
+class Work(NamedTuple):
+    """A batch on the desk: the address that its first byte has or had, how much has left, the checksum of that."""
+
+    place: int
+    done: int
+    crc: int
+
+
+DESK = types.NamedUniTuple(types.int64, 2, Desk)
+
+_BLOCK_BYTES = block_bytes(WORDS)
+_BLOCK_WORDS = _BLOCK_BYTES // 8
+_stream: Any = stream_blocks(WORDS) if IN_KERNELS else None
+
+
+@inlined
+def begin(desk: Desk, target: int) -> Work:
+    """Start a batch, on the same place within a cache line as it will have in the end."""
+    return Work(desk.area + (target & (LINE_BYTES - 1)), 0, _ONES)
+
+
+@called
+def _send(desk: Desk, target: int, work: Work, size: int) -> Work:
+    """Send off what fills whole blocks of whole cache lines."""
+    place, done, crc = work
+    if done == 0:
+        done = min(size, _CRC_START + (-(target + _CRC_START) & (LINE_BYTES - 1)))
+        crc = add_bytes(crc, place + _CRC_START, done - _CRC_START)
+        copy_bytes(target, 0, place, 0, done)
+    blocks = (size - done) // _BLOCK_BYTES
+    if blocks > 0 and crc != _IN_STATE:
+        copy_bytes(desk.state, 0, place, done, _BLOCK_BYTES)
+        store_item64(desk.state, 0, load_item64(desk.state, 0) ^ crc)
+        copy_bytes(target, done, place, done, _BLOCK_BYTES)
+        crc = _IN_STATE
+        done += _BLOCK_BYTES
+        blocks -= 1
+    if blocks > 0:
+        _stream(place + done, blocks, desk.state, target + done)
+    return Work(place, done + blocks * _BLOCK_BYTES, crc)
+
+
+@inlined
+def clear(desk: Desk, target: int, work: Work, size: int) -> Work:
+    """Make room on the desk once there is much on it; what fills no block is moved to its front."""
+    if size - work.done < FULL_BYTES:
+        return work
+    sent = _send(desk, target, work, size)
+    copy_bytes(desk.area, 0, sent.place, sent.done, size - sent.done)
+    return Work(desk.area - sent.done, sent.done, sent.crc)
+
+
+@inlined
+def finish(desk: Desk, target: int, work: Work, size: int) -> None:
+    """Send off the rest, and the checksum."""
+    place, done, crc = _send(desk, target, work, size)
+    if crc == _IN_STATE:
+        crc = 0
+        for index in range(_BLOCK_WORDS):
+            crc = add_word(crc, load_item64(desk.state, index))
+    crc = add_bytes(crc, place + done, size - done)
+    copy_bytes(target, done, place, done, size - done)
+    store_big32(target, _CRC_AT, crc ^ _ONES)
