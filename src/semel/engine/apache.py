@@ -126,7 +126,11 @@ class ApacheCluster:
         node.folder.mkdir(parents=True, exist_ok=True)
         (node.folder / "server.properties").write_text(self._properties(node))
         command = self._java(
-            "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.folder / "server.properties")
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "-c",
+            str(node.folder / "server.properties"),
         )
         ran = subprocess.run(  # noqa: S603  (our own command line)
             command, capture_output=True, text=True, timeout=FORMAT_S_MAX, check=False

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from semel.errors import BrokerError, ConfigError
+from semel.errors import ConfigError, FencedError
 from semel.protocol.compression import Codec
 from semel.sinks.base import MicroBatch
 from semel.sinks.kafka_rows import RowWriter
@@ -191,10 +191,10 @@ class KafkaSession:
         self._transaction.end(self.cluster.deadline(), commit=True)
 
     def abort(self) -> None:
-        """Undo the transaction; a broker that says it is gone already has done the same."""
+        """Undo the transaction; when a newer owner or a timeout has done so already, that is as good."""
         try:
             self._transaction.end(self.cluster.deadline(), commit=False)
-        except BrokerError:
+        except FencedError:
             return
 
     def commit_ledger(self, micro_batch: MicroBatch) -> None:

@@ -14,9 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from semel.errors import ConfigError, SinkError
+from semel.spark.offsets import EXTRA_KEY, START_KEY
 from semel.wire.topology import TopicPartition
-
-START_KEY = "start"  # under "semel" in an offset of our source: where its query began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ def _parse_source(line: str) -> Parsed | None:
         return None
     if not isinstance(fields, dict):
         return None
-    extra = fields.pop("semel", None)
+    extra = fields.pop(EXTRA_KEY, None)
     offsets = _partitions(fields)
     start = _partitions(extra.get(START_KEY)) if isinstance(extra, dict) and START_KEY in extra else None
     return None if offsets is None else (offsets, start)

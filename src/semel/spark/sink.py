@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from semel.errors import ConfigError
+from semel.errors import ConfigError, SinkError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch, OnStep, ignore_step
 from semel.sinks.kafka import (
@@ -171,7 +171,10 @@ def _query(rows: DataFrame) -> tuple[str, Checkpoint]:
         raise ConfigError(
             "a sink writes micro-batches of a streaming query", you_want="semel.write_batch for a batch job"
         )
-    query: Any = spark.streams.get(query_id)
-    # The wrapper that users see does not tell its folder; the execution inside does.
-    folder = query._jsq.streamingQuery().resolvedCheckpointRoot()
-    return str(query_id), Checkpoint(spark, str(folder))
+    # A micro-batch has a session of its own, which does not list its query; what all sessions share does.
+    jvm: Any = spark._jvm
+    shared: Any = spark._jsparkSession.sharedState()
+    execution = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+    if execution is None:
+        raise SinkError(f"Spark does not know the query {query_id} whose micro-batch this is")
+    return str(query_id), Checkpoint(spark, str(execution.resolvedCheckpointRoot()))
