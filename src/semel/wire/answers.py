@@ -50,6 +50,7 @@ class Backoff:
         """No attempt has failed yet."""
         self.attempts = 0
         self.deadline = deadline
+        self._last: SemelError | None = None
         self._ms = settings.retry_backoff_ms
         self._ms_max = max(settings.retry_backoff_ms, settings.retry_backoff_ms_max)
 
@@ -57,8 +58,15 @@ class Backoff:
         """Wait after this error; raises it when the time does not allow another attempt."""
         self.attempts += 1
         if self.deadline.left_ms <= self._ms:
-            if not error.because:
-                error.because = f"it was so until the end of {self.deadline.limit_ms:.0f} ms, {self.attempts} times"
-            raise error
+            raise self._final(error)
+        self._last = error
         self.deadline.wait_ms(self._ms)
         self._ms = min(self._ms * 2, self._ms_max)
+
+    def _final(self, error: SemelError) -> SemelError:
+        if self.deadline.expired and self._last is not None:
+            # The last attempt was cut off by the deadline; why it was needed is in the one before.
+            self._last.outcome, error = error.outcome, self._last
+        if not error.because:
+            error.because = f"it was so until the end of {self.deadline.limit_ms:.0f} ms, {self.attempts} times"
+        return error

@@ -49,3 +49,13 @@ def test_a_newer_owner_is_an_error_of_its_own(code: ErrorCode) -> None:
     error = error_of(code, "writing", outcome=Outcome.UNKNOWN)
     assert (type(error), error.outcome) == (FencedError, Outcome.UNKNOWN)
     assert type(error_of(ErrorCode.INVALID_TXN_STATE, "writing")) is BrokerError
+
+
+def test_an_attempt_cut_off_by_the_deadline_does_not_hide_the_reason() -> None:
+    deadline = Deadline.after_ms(50)
+    backoff = Backoff(SETTINGS, deadline)
+    backoff.wait(ConnectionFailure("refused: wrong door", outcome=Outcome.DID_NOT_HAPPEN))
+    deadline.wait_ms(1_000)
+    with pytest.raises(ConnectionFailure, match="wrong door") as raised:
+        backoff.wait(ConnectionFailure("the time is up"))
+    assert raised.value.outcome is Outcome.UNKNOWN
