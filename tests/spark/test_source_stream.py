@@ -217,7 +217,5 @@ def test_a_query_reads_on_while_it_runs(
             fill(cluster, topic, 10, first=already)
             query.processAllAvailable()
             assert spark.table("reads_on").count() == already + 10
-        tasks = {progress["sources"][0]["numInputRows"] for progress in query.recentProgress}
-        assert 10 in tasks
     finally:
         query.stop()

@@ -1,6 +1,6 @@
 """Data loss: records that the query had not read and that are not there any more.
 
-Keeps: L1 lost records are never passed over in silence: an error, or with failOnDataLoss=false a warning, that names
+Keeps: lost records are never passed over in silence: an error, or with failOnDataLoss=false a warning, that names
        topic, partition, offsets and the reason.
 Why:   three things take records away. Retention or DeleteRecords moves the start of the log; a deleted and recreated
        topic has another topic id; an unclean leader election cuts the log, and the leader epoch that the offset was

@@ -1,6 +1,6 @@
 """Watch for transactions that never end: the last stable offset stands still while the log grows.
 
-Keeps: H1 a read_committed stream that waits for an open transaction says so, once, with producer and offset.
+Keeps: a read_committed stream that waits for an open transaction says so, once, with producer and offset.
 Why:   such a stream looks idle. A transaction may be open for as long as its timeout, so a warning comes only after a
        while, and the extra questions are asked only then.
 """

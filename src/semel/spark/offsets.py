@@ -5,8 +5,8 @@
 
 Who reads Spark's offset log reads it with `SourceOffsets.decode`, which knows the entries of both sources.
 
-Keeps: C1 equal offsets are equal text, since Spark compares texts; C2 a checkpoint of Spark's own Kafka source can be
-       continued; C3 what the first micro-batch starts from is in its own entry of the offset log ("start").
+Keeps: equal offsets are equal text, since Spark compares texts; a checkpoint of Spark's own Kafka source can be
+       continued; what the first micro-batch starts from is in its own entry of the offset log ("start").
 Why:   a topic name cannot contain "#", so the addition cannot be mistaken for a topic. Spark keeps only the end of a
        micro-batch and asks for the initial offset again after a crash; by then "latest" is somewhere else and records
        would be skipped. So the end of the first micro-batch carries its start.

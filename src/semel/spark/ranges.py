@@ -1,6 +1,6 @@
 """Offset ranges -> Spark tasks: many small ranges share a task, a big one is split.
 
-Keeps: R1 every offset of every range is in exactly one task; R2 offsets of one partition rise within a task.
+Keeps: every offset of every range is in exactly one task; offsets of one partition rise within a task.
 Why:   a Python task costs about a tenth of a second whatever it reads, so a tiny micro-batch is one task; a big range
        is split so that one partition does not bound the speed. In between there are as many tasks as partitions, which
        is the parallelism that users of Spark's Kafka source know.

@@ -1,7 +1,7 @@
 """What a stream reads next: from the offsets it has reached and what the cluster has, to the next offsets and ranges.
 
-Keeps: L1 lost records are reported; V1 a silent leader holds up only its own partitions; C3 the first micro-batch's
-       start is kept with its end; N1 a partition that appears later is read from its first record.
+Keeps: lost records are reported; a silent leader holds up only its own partitions; the first micro-batch's
+       start is kept with its end; a partition that appears later is read from its first record.
 Why:   Spark asks for the end of a micro-batch (`latest`) and then for its ranges. What was found out for the first
        answer is kept for the second; only after a restart are the ranges planned from the offsets alone.
 """

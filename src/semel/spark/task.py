@@ -1,8 +1,8 @@
 """What a Spark task does: fetch its ranges from their leaders and yield Arrow record batches.
 
-Keeps: T1 every record of every range comes once, in offset order within a partition; T2 memory is bounded by the
-       fetch sizes, whatever the range; T3 a range that does not move on ends in an error, never in a hang;
-       L1 records that are gone are reported.
+Keeps: every record of every range comes once, in offset order within a partition; memory is bounded by the
+       fetch sizes, whatever the range; a range that does not move on ends in an error, never in a hang;
+       records that are gone are reported.
 Why:   all ranges of a task are asked for together, one request to each leader, and whichever leader answers first is
        decoded first: a slow broker delays its own ranges only. The next fetch is under way, in a thread that lives as
        long as the worker, while the last one is decoded and sent to the JVM. Small results are joined, because each

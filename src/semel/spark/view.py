@@ -1,6 +1,6 @@
 """What the driver asks of the cluster: partitions, ends of logs, leader epochs, the ledger.
 
-Keeps: V1 a partition whose leader cannot be reached holds up no other partition of a running stream.
+Keeps: a partition whose leader cannot be reached holds up no other partition of a running stream.
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""Sessions: what is set for which master, and what is refused. Starting one is the business of tests/spark."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import semel.spark
+from semel.errors import ConfigError
+from semel.spark.sessions import explain_settings, wanted_settings
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"),
+    [
+        ("local[*]", True),
+        ("local", True),
+        ("local-cluster[2,1,1024]", True),
+        ("spark://host:7077", False),
+        ("yarn", False),
+        ("k8s://https://host", False),
+    ],
+)
+def test_only_local_masters_get_this_machines_python_and_address(master: str, is_local: bool) -> None:
+    variables = {one.name for one in wanted_settings(master) if one.is_variable}
+    assert variables == ({"PYSPARK_PYTHON", "SPARK_LOCAL_IP"} if is_local else set())
+
+
+def test_every_setting_has_a_reason() -> None:
+    assert all(one.because for one in wanted_settings("local"))
+
+
+def test_spark_connect_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(ConfigError, match="Spark Connect"):
+        semel.spark.session()
+
+
+def test_a_connect_session_is_refused() -> None:
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ConfigError, match="Spark Connect"):
+        semel.spark.register(session)
+
+
+def test_differences_are_explained() -> None:
+    conf = {"spark.python.daemon.module": "pyspark.daemon", "spark.python.worker.reuse": "true"}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://host:7077"), conf=conf)
+    text = explain_settings(session)
+    assert "pyspark.daemon (semel would set semel.spark.daemon)" in text
+    assert "spark.python.worker.reuse  true  because" in text
+    assert "maxRecordsPerBatch  not set (semel would set 50000)" in text
+    assert "on every machine" in text
+
+
+def test_the_package_is_light_for_the_worker_daemon() -> None:
+    code = "import sys, semel.spark.daemon; print([m for m in ('pyspark', 'pyarrow') if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_unknown_names_are_unknown() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = semel.spark.nothing
