@@ -14,6 +14,7 @@ from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Message
 from semel.protocol.messages.produce import ProduceRequest
 from semel.wire.cluster import WireCluster
+from semel.wire.deadline import Deadline
 from semel.wire.produce import Acknowledged, ProducerIdentity, send_batches
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
@@ -187,6 +188,34 @@ def test_a_leader_that_dies_and_comes_back_gets_every_batch_once(client_of: Make
 
         send_batches(client, batches(), producer=who, deadline=client.deadline(), request_bytes_max=300)
         assert all(values_in(client, place) == expected(40) for place in places)
+
+
+def test_a_new_leader_gets_nothing_before_the_old_one_has_answered(
+    cluster: Cluster, client: WireCluster, topic: str, who: ProducerIdentity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = TopicPartition(topic, 0)
+    old = client.leader(place, client.deadline())
+    new = old % 3 + 1
+    connection = client.connection(old, client.deadline())
+    asked = 0
+    open_at_the_old: list[int] = []
+
+    def leader(_partition: TopicPartition, _deadline: Deadline) -> int:
+        nonlocal asked
+        asked += 1
+        return new if asked >= 4 and not open_at_the_old else old
+
+    def note(seen: Seen) -> None:
+        if seen.broker_id == new:
+            open_at_the_old.append(len(connection.under_way))
+
+    monkeypatch.setattr(client, "leader", leader)
+    hook = cluster.intercept("Produce", Delay(ms=30), times=None)
+    hook.on_fire.append(note)
+    send_batches(client, batches_of([place], 12), producer=who, deadline=client.deadline(), request_bytes_max=1)
+    assert set(open_at_the_old) == {0}
+    monkeypatch.undo()
+    assert values_in(client, place) == expected(12)
 
 
 def test_a_duplicate_is_an_acknowledgement(

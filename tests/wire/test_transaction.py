@@ -74,6 +74,14 @@ def test_records_and_offsets_are_aborted_together(client: WireCluster, topic: st
     assert transaction.ledger(topic, client.deadline()) == {}
 
 
+def test_the_ledger_is_not_read_while_it_may_change(client: WireCluster, topic: str) -> None:
+    transaction = written(client, topic)
+    with pytest.raises(BrokerError, match="UNSTABLE_OFFSET_COMMIT"):
+        transaction.ledger(topic, client.deadline(200), [TopicPartition(topic, 0)])
+    transaction.end(client.deadline(), commit=True)
+    assert_committed(client, transaction, topic)
+
+
 def test_one_transaction_after_another(client: WireCluster, topic: str) -> None:
     transaction = written(client, topic)
     transaction.end(client.deadline(), commit=True)

@@ -172,9 +172,15 @@ class TransactionClient:
             deadline,
         )
 
-    def ledger(self, group: str, deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
-        """Read what the group has committed; waits for transactions that are being ended."""
-        return committed_offsets(self._cluster, group, deadline=deadline, require_stable=True)
+    def ledger(
+        self, group: str, deadline: Deadline, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Read what the group has committed; waits for transactions that are being ended.
+
+        Ask after `begin`, or name the partitions: of a first commit that is still open, a broker that is asked for all
+        partitions says nothing at all.
+        """
+        return committed_offsets(self._cluster, group, partitions, deadline=deadline, require_stable=True)
 
     def end(self, deadline: Deadline, *, commit: bool) -> None:
         """Commit or abort; nothing is sent when nothing was added.
