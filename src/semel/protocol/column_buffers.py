@@ -93,8 +93,12 @@ class ColumnBuffers:
         columns = self.keys.addresses(), self.values.addresses()
         return ColumnCells(*columns, self.offsets.address, self.timestamps_us.address, places)
 
-    def finished(self, sums: Numbers) -> "Columns":
-        """Wrap what was used, as the sums say; the bytes that were decoded must still be there."""
+    def headers(self, sums: Numbers) -> "HeaderBuffers | None":
+        """Copy the headers, if they are wanted; the bytes that were decoded must still be there."""
+        return None if self.header_places is None else HeaderBuffers.filled(self.header_places, sums)
+
+    def finished(self, sums: Numbers, headers: "HeaderBuffers | None") -> "Columns":
+        """Wrap what was used, as the sums say."""
         rows, key_bytes, value_bytes, key_nulls, value_nulls = sums[: Total.VALUE_NULLS + 1].tolist()
         return Columns(
             rows=rows,
@@ -102,7 +106,7 @@ class ColumnBuffers:
             values=self.values.to_arrow(pa.binary(), rows, value_bytes, value_nulls),
             offsets=_used(self.offsets, 8 * rows),
             timestamps_us=_used(self.timestamps_us, 8 * rows),
-            headers=None if self.header_places is None else HeaderBuffers.filled(self.header_places, sums),
+            headers=headers,
         )
 
 
@@ -184,7 +188,7 @@ def to_record_batch(
         columns.keys,
         columns.values,
         _repeated(topic, rows),
-        pa.array(np.full(rows, partition, dtype=np.int32)),
+        pa.array(repeated_number(partition, rows)),
         pa.Array.from_buffers(pa.int64(), rows, [None, columns.offsets], 0),
         pa.Array.from_buffers(_TIMESTAMP, rows, [None, columns.timestamps_us], 0),
         pa.array(timestamp_types),
@@ -202,5 +206,13 @@ def _repeated(text: str, rows: int) -> ArrowArray:
     encoded = text.encode()
     if rows * len(encoded) > _COLUMN_BYTES_MAX:
         raise ProtocolError(f"{rows} records at once are too many for the topic column", next_command="fetch less")
-    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
+    ends = np.arange(rows + 1, dtype=np.int32)
+    ends *= np.int32(len(encoded))
     return pa.Array.from_buffers(pa.string(), rows, [None, buffer_of(ends), pa.py_buffer(encoded * rows)], 0)
+
+
+def repeated_number(number: int, rows: int) -> npt.NDArray[np.int32]:
+    """Give a 32-bit number so many times."""
+    numbers = np.frombuffer(view_of(_room(4 * rows)), dtype=np.int32) if rows else np.empty(0, dtype=np.int32)
+    numbers[:] = number
+    return numbers

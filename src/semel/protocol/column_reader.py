@@ -33,11 +33,11 @@ from semel.protocol.batch_unpacker import (
     Table,
     Unpacker,
 )
-from semel.protocol.column_buffers import ColumnBuffers, Columns, to_record_batch
+from semel.protocol.column_buffers import ColumnBuffers, Columns, repeated_number, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT
 from semel.protocol.crc import checksum
 from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, scan_batches
-from semel.protocol.kernels.checksum import IN_KERNELS
+from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_KERNELS
 from semel.protocol.kernels.decode import Input, decode_spans
 from semel.protocol.record_batch import decode_control_type
 from semel.protocol.varint import Buffer
@@ -47,6 +47,7 @@ ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
 _RECORD_BYTES_MIN = 7
+_BATCHES_EXPECTED = 1000
 _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x08, 0x10, 0x20
 
 _FAULT_TEXT = {
@@ -132,8 +133,11 @@ def _as_bytes(buffer: Buffer) -> Bytes:
 
 
 def _scan(source: Bytes, offset_end: int, place: Place) -> Table:
-    table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
+    table = np.empty((_BATCHES_EXPECTED, SCAN_COLUMNS), dtype=np.int64)
     found, at, fault = scan_batches(address_of(source), len(source), table)
+    if found == _BATCHES_EXPECTED:
+        table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
+        found, at, fault = scan_batches(address_of(source), len(source), table)
     table = table[:found]
     below_end = int(np.searchsorted(table[:, BASE_OFFSET], offset_end))
     if fault and below_end == found:
@@ -145,6 +149,8 @@ def _scan(source: Bytes, offset_end: int, place: Place) -> Table:
 
 
 def _check_crc(source: Bytes, table: Table, place: Place) -> None:
+    if not len(table):
+        return
     view = source.data
     covered = zip((table[:, AT] + CRC_START).tolist(), table[:, END].tolist(), strict=True)
     found = [checksum(view[start:end]) for start, end in covered]
@@ -180,7 +186,7 @@ def _aborted_batches(
 def _segments(source: Bytes, chosen: Table, bytes_max: int, place: Place) -> list[Segment]:
     """Say where the records of each batch lie, decompressing where needed; output is bounded by `bytes_max`."""
     packed = ((chosen[:, ATTRIBUTES] & CODEC_MASK) != 0) & (chosen[:, COUNT] > 0)
-    plain_bytes = int((chosen[~packed, END] - chosen[~packed, AT]).sum())
+    plain_bytes = int(((chosen[:, END] - chosen[:, AT]) * ~packed).sum())
     bytes_max = min(bytes_max, _COLUMN_BYTES_MAX)
     if plain_bytes > bytes_max:
         raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
@@ -211,14 +217,16 @@ def _room_needed(segments: list[Segment], chosen: Table) -> tuple[int, int]:
 def _decode(
     source: Bytes, segments: list[Segment], window: tuple[int, int], buffers: ColumnBuffers, place: Place
 ) -> Columns:
-    sums = np.zeros(TOTALS, dtype=np.int64)
-    columns = buffers.addresses()
+    sums, state = np.zeros(TOTALS, dtype=np.int64), np.empty(BLOCK_BYTES, dtype=np.uint8)
+    columns, options = buffers.addresses(), (buffers.streamed_bytes_min, address_of(state))
     for segment in segments:
-        fields = Input(address_of(source), address_of(segment.source), len(segment.source), buffers.streamed_bytes_min)
+        fields = Input(address_of(source), address_of(segment.source), len(segment.source), *options)
         fault = decode_spans(fields, segment.spans, segment.is_verified, window, columns, address_of(sums))
         if fault:
             raise _fault(source, Fault(fault), int(sums[Total.FAULT_AT]), place)
-    return buffers.finished(sums)
+    headers = buffers.headers(sums)
+    segments.clear()  # what was decompressed has been copied by now, so that its memory serves what follows
+    return buffers.finished(sums, headers)
 
 
 def _fault(source: Bytes, fault: Fault, at: int, place: Place) -> CorruptBatchError:
@@ -233,5 +241,5 @@ def _fault(source: Bytes, fault: Fault, at: int, place: Place) -> CorruptBatchEr
 def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:
     kinds = ((chosen[:, ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
     if len(kinds) == 0 or kinds.min() == kinds.max():
-        return np.full(columns.rows, kinds[0] if len(kinds) else 0, dtype=np.int32)
+        return repeated_number(int(kinds[0]) if len(kinds) else 0, columns.rows)
     return kinds[np.searchsorted(chosen[:, BASE_OFFSET], columns.offset_numbers(), side="right") - 1]

@@ -275,3 +275,26 @@ def test_limit_counts_all_batches_together(codec: Codec) -> None:
     assert decode_columns(buffer, topic="orders", partition=3, bytes_max=401_000).rows.num_rows == 40
     with pytest.raises(ProtocolError, match=r"allowed|limit"):
         decode_columns(buffer, topic="orders", partition=3, bytes_max=399_000)
+
+
+def test_more_batches_than_expected() -> None:
+    """A table for the usual number of batches is tried first."""
+    batches = [encode_batch([DraftRecord(key=None, value=b"v", timestamp_ms=1)], base_offset=at) for at in range(1500)]
+    decoded = decode_columns(b"".join(batches), topic="orders", partition=0)
+    assert decoded.rows["offset"].to_pylist() == list(range(1500))
+    batches[1200] = batches[1200][:-1] + b"\x01"
+    with pytest.raises(CorruptBatchError, match="checksum") as caught:
+        decode_columns(b"".join(batches), topic="orders", partition=0)
+    assert caught.value.offset == 1200
+
+
+def test_memory_that_is_not_needed_is_given_back() -> None:
+    """Keys and values share the bytes of a batch, but room is reserved for either to have them all."""
+    drafts = [DraftRecord(key=b"k", value=b"v" * 1000, timestamp_ms=1) for _ in range(1000)]
+    rows = decode_columns(encode_batch(drafts), topic="orders", partition=0, offset_start=900).rows
+    reserved = {name: root(rows[name].buffers()[2]).size for name in ("key", "value")}
+    assert (reserved["key"], reserved["value"]) == (100, 100_000)
+
+
+def root(buffer: pa.Buffer) -> pa.Buffer:
+    return root(buffer.parent) if buffer.parent is not None else buffer

@@ -9,8 +9,8 @@ Why: the crc32 instruction takes eight bytes a cycle, so that checksum and copy 
 
 from typing import Any
 
-from semel.protocol.kernels.jit import cgutils, cpu_has, inlined, intrinsic, ir, types
-from semel.protocol.kernels.memory import load_byte, load_item64
+from semel.protocol.kernels.jit import called, cgutils, cpu_has, inlined, intrinsic, ir, types
+from semel.protocol.kernels.memory import copy_bytes, load_byte, load_item64, store_item64
 
 _Lowered = tuple[Any, Any]
 
@@ -18,6 +18,27 @@ _POLYNOMIAL_REFLECTED = 0x82F63B78
 _ACCUMULATORS = 4
 _ONES = 0xFFFFFFFF
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def block_bytes(words: int) -> int:
+    """Return the size of a block of four vectors."""
+    return _ACCUMULATORS * words * 8
+
+
+def _words() -> int:
+    """Return the widest vectors that this CPU multiplies, in 64-bit numbers; zero when it cannot."""
+    if not (cpu_has("sse4.2") and cpu_has("pclmul")):
+        return 0
+    if not cpu_has("vpclmulqdq"):
+        return 2
+    return 8 if cpu_has("avx512f") else 4
+
+
+WORDS = _words()
+IN_KERNELS = WORDS > 0
+BLOCK_BYTES = block_bytes(WORDS)
+IN_STATE = -1
+"""Stands for a checksum that is kept in memory."""
 
 
 def _power_of_x(exponent: int) -> int:
@@ -125,8 +146,26 @@ def fold_blocks(words: int) -> Any:
     return fold
 
 
+def resume_blocks(words: int) -> Any:
+    """Define the same for a checksum kept in memory: address, blocks, state."""
+
+    @intrinsic
+    def resume(_typing: Any, _address: Any, _blocks: Any, _state: Any) -> _Lowered:
+        """Fold whole blocks into `state`."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, blocks, state = arguments
+            folder = _Folder(builder, words)
+            folder.store(folder.fold_all(folder.load(state), address, blocks, None), state)
+            return context.get_dummy_value()
+
+        return types.void(*(types.int64,) * 3), generate
+
+    return resume
+
+
 def stream_blocks(words: int) -> Any:
-    """Define the same for a checksum kept in memory, and copy the blocks: address, blocks, state, aligned target."""
+    """Define the same, copying the blocks too: address, blocks, state, aligned target."""
 
     @intrinsic
     def stream(_typing: Any, _address: Any, _blocks: Any, _state: Any, _target: Any) -> _Lowered:
@@ -141,11 +180,6 @@ def stream_blocks(words: int) -> Any:
         return types.void(*(types.int64,) * 4), generate
 
     return stream
-
-
-def block_bytes(words: int) -> int:
-    """Return the size of a block of four vectors."""
-    return _ACCUMULATORS * words * 8
 
 
 @intrinsic
@@ -179,6 +213,22 @@ def add_bytes(crc: int, address: int, size: int) -> int:
     return crc
 
 
+@inlined
+def enter_state(state: int, address: int, crc: int) -> None:
+    """Keep a checksum in memory from now on: as the first block from here on, with the checksum so far added."""
+    copy_bytes(state, 0, address, 0, BLOCK_BYTES)
+    store_item64(state, 0, load_item64(state, 0) ^ crc)
+
+
+@inlined
+def leave_state(state: int) -> int:
+    """Compute the checksum of all that was folded into `state`."""
+    crc = 0
+    for index in range(BLOCK_BYTES // 8):
+        crc = add_word(crc, load_item64(state, index))
+    return crc
+
+
 def checksum_of(words: int) -> Any:
     """Define the checksum with vectors of so many 64-bit numbers: address, size in bytes."""
     fold, size_of_block = fold_blocks(words), block_bytes(words)
@@ -194,19 +244,20 @@ def checksum_of(words: int) -> Any:
     return compute
 
 
-def _words() -> int:
-    """Return the widest vectors that this CPU multiplies, in 64-bit numbers; zero when it cannot."""
-    if not (cpu_has("sse4.2") and cpu_has("pclmul")):
-        return 0
-    if not cpu_has("vpclmulqdq"):
-        return 2
-    return 8 if cpu_has("avx512f") else 4
-
-
 def _unavailable(*_arguments: int) -> int:
     return -1
 
 
-WORDS = _words()
-IN_KERNELS = WORDS > 0
 crc32c: Any = checksum_of(WORDS) if IN_KERNELS else inlined(_unavailable)
+_resume: Any = resume_blocks(WORDS) if IN_KERNELS else inlined(_unavailable)
+
+
+@called
+def add_blocks(crc: int, address: int, blocks: int, state: int) -> int:
+    """Continue a checksum over whole blocks, at least one; from then on it is kept in memory."""
+    if crc != IN_STATE:
+        enter_state(state, address, crc)
+        address += BLOCK_BYTES
+        blocks -= 1
+    _resume(address, blocks, state)
+    return IN_STATE

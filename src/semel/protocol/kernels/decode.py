@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from semel.protocol.kernels.cells import CELLS, Cells
 from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Fault, Total
-from semel.protocol.kernels.checksum import crc32c
+from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_STATE, add_blocks, add_bytes, crc32c, leave_state
 from semel.protocol.kernels.headers import read_length, skip_headers
 from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
+    CHUNK_BYTES,
+    NEVER,
     SHORT_BYTES_MAX,
     add_item64,
     copy_bytes,
@@ -36,6 +38,8 @@ from semel.protocol.kernels.memory import (
 _APPEND_TIME_BIT = 8
 _CRC_AT, _CRC_START = 17, 21
 _RECORD_BYTES_MIN = 6
+_PIECE_BYTES = 4096
+_ONES = 0xFFFFFFFF
 _TIMESTAMP_MS_MAX = 9_223_372_036_854_775
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
@@ -63,17 +67,18 @@ class Columns(NamedTuple):
 class Input(NamedTuple):
     """Where the batch headers are, where the records are, how many bytes can be read there, and how to copy them.
 
-    Fields of at least `streamed_bytes_min` go past the cache.
+    Fields of at least `streamed_bytes_min` go past the cache. The checksum is kept at `state` meanwhile.
     """
 
     batches: int
     source: int
     readable: int
     streamed_bytes_min: int
+    state: int
 
 
 _COLUMNS = types.NamedTuple((CELLS, CELLS, ADDRESS, ADDRESS, ADDRESS), Columns)
-_INPUT = types.NamedUniTuple(types.int64, 4, Input)
+_INPUT = types.NamedUniTuple(types.int64, 5, Input)
 
 
 @inlined
@@ -84,7 +89,7 @@ def _put(  # noqa: PLR0917  (kernels take positions only)
     if length > 0:
         if length <= SHORT_BYTES_MAX and at + SHORT_BYTES_MAX <= input_.readable:
             copy_short(cells.data + used, input_.source + at, length)
-        elif length < input_.streamed_bytes_min:
+        elif length < input_.streamed_bytes_min or at + length + CHUNK_BYTES > input_.readable:
             copy_bytes(cells.data, used, input_.source, at, length)
         else:
             stream_bytes(cells.data + used, input_.source + at, length)
@@ -114,14 +119,37 @@ def _times(batches: int, header: int) -> tuple[int, int, int, int]:
 
 
 @inlined
+def _stated(batches: int, header: int) -> int:
+    crc: int = load_big32(batches, header + _CRC_AT) & _ONES
+    return crc
+
+
+@inlined
+def _finished(crc: int, address: int, end: int, state: int) -> int:
+    """Return the checksum of a batch, of which all but a few bytes have been summed."""
+    if crc == IN_STATE:
+        crc = leave_state(state)
+    return add_bytes(crc, address, end - address) ^ _ONES
+
+
+@inlined
 def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check, in the order of the format)
-    input_: Input, header: int, at: int, end: int, window: tuple[int, int], columns: Columns, sums: int
+    input_: Input,
+    header: int,
+    at: int,
+    end: int,
+    is_verified: bool,
+    window: tuple[int, int],
+    columns: Columns,
+    sums: int,
 ) -> int:
     """Check every record of one batch and append those in the window; return a Fault."""
     source = input_.source
     base_offset, last_delta = load_big64(input_.batches, header), load_big32(input_.batches, header + 23)
     time_ms, time_mask, time_delta_min, time_delta_max = _times(input_.batches, header)
     row, delta_min = load_item64(sums, _ROWS), 0
+    summed, crc = source + header + _CRC_START, _ONES
+    piece_bytes = NEVER if is_verified else _PIECE_BYTES
     key_used, value_used = load_item64(sums, _KEY_BYTES), load_item64(sums, _VALUE_BYTES)
     for _ in range(load_big32(input_.batches, header + 57)):
         length, start = read_varint(source, at, end)
@@ -164,17 +192,20 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
             if columns.header_places != 0:
                 store_item64(columns.header_places, row, source + headers_at)
             row += 1
+        if source + at - summed >= piece_bytes:
+            blocks = (source + at - summed) // BLOCK_BYTES
+            crc = add_blocks(crc, summed, blocks, input_.state)
+            summed += blocks * BLOCK_BYTES
     store_item64(sums, _ROWS, row)
     store_item64(sums, _KEY_BYTES, key_used)
     store_item64(sums, _VALUE_BYTES, value_used)
-    return 0 if at == end else _BATCH_TRAILING
-
-
-@inlined
-def _is_intact(batches: int, header: int, end: int) -> bool:
-    found: int = crc32c(batches + header + _CRC_START, end - header - _CRC_START)
-    stated: int = load_big32(batches, header + _CRC_AT) & 0xFFFFFFFF
-    return found == stated
+    if at != end:
+        return _BATCH_TRAILING
+    return (
+        0
+        if is_verified or _finished(crc, summed, source + end, input_.state) == _stated(input_.batches, header)
+        else _CHECKSUM
+    )
 
 
 @kernel(types.int64(_INPUT, TABLE, types.boolean, WINDOW, _COLUMNS, ADDRESS))
@@ -189,11 +220,12 @@ def decode_spans(  # noqa: PLR0917  (kernels take positions only)
     """
     for span in range(len(spans)):
         header, end = spans[span, 0], spans[span, 2]
-        if is_verified or _is_intact(input_.batches, header, end):
-            fault = _decode_batch(input_, header, spans[span, 1], end, window, columns, sums)
-        else:
-            fault = _CHECKSUM
+        fault = _decode_batch(input_, header, spans[span, 1], end, is_verified, window, columns, sums)
         if fault != 0:
+            if not is_verified and crc32c(input_.batches + header + _CRC_START, end - header - _CRC_START) != _stated(
+                input_.batches, header
+            ):
+                fault = _CHECKSUM
             store_item64(sums, _FAULT_AT, header)
             return fault
     finish_streams()

@@ -6,16 +6,24 @@ Why: a large result does not fit the cache. Written in place, it would first be 
 
 from typing import Any, NamedTuple
 
-from semel.protocol.kernels.checksum import IN_KERNELS, WORDS, add_bytes, add_word, block_bytes, stream_blocks
+from semel.protocol.kernels.checksum import (
+    BLOCK_BYTES,
+    IN_KERNELS,
+    IN_STATE,
+    WORDS,
+    add_bytes,
+    enter_state,
+    leave_state,
+    stream_blocks,
+)
 from semel.protocol.kernels.jit import called, inlined, types
-from semel.protocol.kernels.memory import LINE_BYTES, copy_bytes, load_item64, store_big32, store_item64
+from semel.protocol.kernels.memory import LINE_BYTES, copy_bytes, store_big32
 
 FULL_BYTES = 4096
 STATE_BYTES = 256
 
 _ONES = 0xFFFFFFFF
 _CRC_AT, _CRC_START = 17, 21
-_IN_STATE = -1
 
 
 class Desk(NamedTuple):
@@ -35,8 +43,6 @@ class Work(NamedTuple):
 
 DESK = types.NamedUniTuple(types.int64, 2, Desk)
 
-_BLOCK_BYTES = block_bytes(WORDS)
-_BLOCK_WORDS = _BLOCK_BYTES // 8
 _stream: Any = stream_blocks(WORDS) if IN_KERNELS else None
 
 
@@ -54,17 +60,16 @@ def _send(desk: Desk, target: int, work: Work, size: int) -> Work:
         done = min(size, _CRC_START + (-(target + _CRC_START) & (LINE_BYTES - 1)))
         crc = add_bytes(crc, place + _CRC_START, done - _CRC_START)
         copy_bytes(target, 0, place, 0, done)
-    blocks = (size - done) // _BLOCK_BYTES
-    if blocks > 0 and crc != _IN_STATE:
-        copy_bytes(desk.state, 0, place, done, _BLOCK_BYTES)
-        store_item64(desk.state, 0, load_item64(desk.state, 0) ^ crc)
-        copy_bytes(target, done, place, done, _BLOCK_BYTES)
-        crc = _IN_STATE
-        done += _BLOCK_BYTES
+    blocks = (size - done) // BLOCK_BYTES
+    if blocks > 0 and crc != IN_STATE:
+        enter_state(desk.state, place + done, crc)
+        copy_bytes(target, done, place, done, BLOCK_BYTES)
+        crc = IN_STATE
+        done += BLOCK_BYTES
         blocks -= 1
     if blocks > 0:
         _stream(place + done, blocks, desk.state, target + done)
-    return Work(place, done + blocks * _BLOCK_BYTES, crc)
+    return Work(place, done + blocks * BLOCK_BYTES, crc)
 
 
 @inlined
@@ -81,10 +86,8 @@ def clear(desk: Desk, target: int, work: Work, size: int) -> Work:
 def finish(desk: Desk, target: int, work: Work, size: int) -> None:
     """Send off the rest, and the checksum."""
     place, done, crc = _send(desk, target, work, size)
-    if crc == _IN_STATE:
-        crc = 0
-        for index in range(_BLOCK_WORDS):
-            crc = add_word(crc, load_item64(desk.state, index))
+    if crc == IN_STATE:
+        crc = leave_state(desk.state)
     crc = add_bytes(crc, place + done, size - done)
     copy_bytes(target, done, place, done, size - done)
     store_big32(target, _CRC_AT, crc ^ _ONES)

@@ -128,18 +128,6 @@ def finish_streams(_typing: Any) -> _Lowered:
 
 
 @inlined
-def stream_bytes(target: int, source: int, count: int) -> None:
-    """Copy at least a cache line past the cache, so that its old content need not be loaded first."""
-    head = -target & (LINE_BYTES - 1)
-    copy_bytes(target, 0, source, 0, LINE_BYTES)
-    lines = (count - head) // LINE_BYTES
-    for line in range(lines):
-        stream_line(target + head + line * LINE_BYTES, source + head + line * LINE_BYTES)
-    done = head + lines * LINE_BYTES
-    copy_bytes(target, done, source, done, count - done)
-
-
-@inlined
 def copy_short(target: int, source: int, count: int) -> None:
     """Copy in chunks, which is cheaper than a call; both sides have CHUNK_BYTES to spare.
 
@@ -149,6 +137,21 @@ def copy_short(target: int, source: int, count: int) -> None:
     while copied < count:
         copy_chunk(target, copied, source, copied)
         copied += CHUNK_BYTES
+
+
+@inlined
+def stream_bytes(target: int, source: int, count: int) -> None:
+    """Copy at least a cache line past the cache, so that its old content need not be loaded first.
+
+    As with `copy_short`, both sides have CHUNK_BYTES to spare.
+    """
+    head = -target & (LINE_BYTES - 1)
+    copy_bytes(target, 0, source, 0, head)
+    lines = (count - head) // LINE_BYTES
+    for line in range(lines):
+        stream_line(target + head + line * LINE_BYTES, source + head + line * LINE_BYTES)
+    done = head + lines * LINE_BYTES
+    copy_short(target + done, source + done, count - done)
 
 
 @inlined
