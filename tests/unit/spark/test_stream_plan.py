@@ -233,6 +233,17 @@ def test_a_recreated_topic_may_be_read_from_its_start(lossy: Stream, caplog: pyt
     assert caplog.text == ""
 
 
+def test_a_recreated_topic_with_the_same_offsets_is_told_once(lossy: Stream, caplog: pytest.LogCaptureFixture) -> None:
+    start = lossy.latest(lossy.initial())
+    recreate(lossy)
+    lossy.view.stable.update({A0: 0, A1: 0})
+    end = lossy.latest(start)
+    assert (end.offsets_next, end.topic_ids) == (start.offsets_next, {"a": str(UUID(int=77))})
+    caplog.clear()
+    assert lossy.latest(end) == end
+    assert caplog.text == ""
+
+
 def test_a_recreated_topic_that_has_grown_past_the_offset_is_seen(stream: Stream) -> None:
     start = at_ten(stream)
     recreate(stream)
