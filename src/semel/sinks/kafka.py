@@ -17,9 +17,10 @@ from semel.sinks.base import MicroBatch
 from semel.sinks.kafka_rows import RowWriter
 from semel.sinks.kafka_targets import Targets
 from semel.sinks.ledger import Ledger, ledger_entries, read_ledger
+from semel.sinks.ownership import check_not_taken_over, new_producer
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.deadline import Deadline
-from semel.wire.offsets import commit_offsets, committed_offsets
+from semel.wire.group_offsets import commit_offsets, committed_offsets, count_members
 from semel.wire.produce import ProducerIdentity
 from semel.wire.settings import WireSettings
 from semel.wire.transaction import TransactionClient
@@ -125,9 +126,10 @@ class KafkaSession:
         self.pipeline = pipeline
         self.cluster: WireCluster = shared_cluster(sink.wire)
         self.targets = self._find_targets()
+        self._check_group()
         self._transaction = TransactionClient(self.cluster, pipeline, timeout_ms=sink.transaction_timeout_ms)
         self._ledger = Ledger(offsets={}, last=None)
-        self._open_until = Deadline.after_ms(sink.transaction_timeout_ms)
+        self._open_until: Deadline | None = None
 
     def _find_targets(self) -> Targets:
         found = self.cluster.topics(self.cluster.deadline(), self.sink.topics)
@@ -140,20 +142,38 @@ class KafkaSession:
             )
         return Targets.of({name: len(found[name].partitions) for name in self.sink.topics})
 
+    def _check_group(self) -> None:
+        members = count_members(self.cluster, self.pipeline, deadline=self.cluster.deadline())
+        if members:
+            raise ConfigError(
+                f"the group {self.pipeline!r} has {members} live members, so it is not a pipeline's",
+                because="the ledger is kept as the offsets of the group named after the pipeline; consumers of that "
+                "group would overwrite it",
+                you_want="another pipeline name, or stop those consumers",
+            )
+
     @property
     def has_timed_out(self) -> bool:
-        """Whether the broker may have aborted this transaction by itself, because it took too long (S4)."""
-        return self._open_until.expired
+        """Whether the broker may have aborted the open transaction by itself, because it took too long (S4)."""
+        return self._open_until is not None and self._open_until.expired
 
     def own(self) -> ProducerIdentity:
         """Take the next producer epoch: fences every earlier owner and aborts what it left open.
 
         Once this driver owns the pipeline it asks only for the epoch after its own, so that it cannot fence a newer
-        driver by mistake; after its own transaction timed out, the epoch has moved on and it takes a new one.
+        driver by mistake; after its own transaction timed out, the epoch has moved on and it takes a new one, unless
+        it was somebody else who moved it.
         """
-        producer = self._transaction.begin(self.cluster.deadline(), anew=self.has_timed_out)
-        self._open_until = Deadline.after_ms(self.sink.transaction_timeout_ms)
+        anew = self.has_timed_out
+        if anew and self._transaction.identity is not None:
+            check_not_taken_over(self.cluster, self._transaction.identity, self.cluster.deadline())
+        producer = self._transaction.begin(self.cluster.deadline(), anew=anew)
+        self._open_until = None
         return producer
+
+    def own_nothing(self) -> ProducerIdentity:
+        """A producer id without a transaction: what is sent again is recognised, so no row is written twice."""
+        return new_producer(self.cluster, self.cluster.deadline())
 
     def read_ledger(self) -> Ledger:
         """What the output holds, as decided transactions say."""
@@ -165,9 +185,10 @@ class KafkaSession:
 
     def add_targets(self) -> None:
         """Make every partition that rows may go to part of the transaction, so that an abort reaches them all."""
+        self._open_until = Deadline.after_ms(self.sink.transaction_timeout_ms)
         self._transaction.add_partitions(list(self.targets), self.cluster.deadline())
 
-    def writer(self, micro_batch: MicroBatch, producer: ProducerIdentity, writers: int, *, retry: bool) -> RowWriter:
+    def writer(self, micro_batch: MicroBatch, producer: ProducerIdentity, writers: int) -> RowWriter:
         """What the tasks of this micro-batch need."""
         return RowWriter(
             wire=self.sink.wire,
@@ -178,7 +199,6 @@ class KafkaSession:
             codec=self.sink.codec,
             batch_bytes_max=self.sink.batch_bytes_max,
             deadline_ms=self.sink.transaction_timeout_ms,
-            retry=retry,
         )
 
     def add_offsets(self, micro_batch: MicroBatch) -> None:
@@ -189,6 +209,7 @@ class KafkaSession:
     def commit(self) -> None:
         """Make rows and ledger entries visible together."""
         self._transaction.end(self.cluster.deadline(), commit=True)
+        self._open_until = None
 
     def abort(self) -> None:
         """Undo the transaction; when a newer owner or a timeout has done so already, that is as good."""
@@ -196,6 +217,7 @@ class KafkaSession:
             self._transaction.end(self.cluster.deadline(), commit=False)
         except FencedError:
             return
+        self._open_until = None
 
     def commit_ledger(self, micro_batch: MicroBatch) -> None:
         """Write the ledger entries by themselves: for the guarantees that do not need them together with the rows."""

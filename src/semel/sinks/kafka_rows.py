@@ -60,7 +60,6 @@ class RowWriter:
     codec: Codec
     batch_bytes_max: int
     deadline_ms: int
-    retry: bool = True
 
     @property
     def is_transactional(self) -> bool:
@@ -170,11 +169,12 @@ def _explicit(
     if chunk.partitions is None:
         return by_key
     filled = _filled(chunk.partitions, NO_PARTITION).astype(np.int32)
+    given = np.asarray(chunk.partitions.is_valid().to_numpy(), dtype=np.bool_)
     own = filled[mine]
-    wrong = own[(own != NO_PARTITION) & ((own < 0) | (own >= count))]
+    wrong = own[given[mine] & ((own < 0) | (own >= count))]
     if len(wrong):
         raise ConfigError(f"a row goes to partition {wrong[0]} of {topic}, which has partitions 0 to {count - 1}")
-    return np.where(filled == NO_PARTITION, by_key, filled)
+    return np.where(given, filled, by_key)
 
 
 def encode(chunk: Chunk, writer: RowWriter, rows: npt.NDArray[np.int64] | None = None) -> EncodedBatches:

@@ -19,7 +19,7 @@ from typing import Self
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import MicroBatch
-from semel.wire.offsets import CommittedOffset
+from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition
 
 METADATA_BYTES_MAX = 3_500  # brokers take 4,096 by default
@@ -38,12 +38,15 @@ class Entry:
 
     query_id: str
     micro_batch_id: int
+    # How many commits the pipeline has seen with this one: micro-batch ids begin again with every new checkpoint, and
+    # entries of partitions that are no longer read stay behind, so only this tells which entry is the newest.
+    number: int = 1
     # Batch jobs that were written, newest last; as many as fit (a committed offset's metadata has a limit).
     runs: tuple[str, ...] = ()
 
     def to_metadata(self) -> str:
         """Write it as the metadata of a committed offset."""
-        fields = {"semel": 1, "query": self.query_id, "micro_batch": self.micro_batch_id}
+        fields = {"semel": 1, "query": self.query_id, "micro_batch": self.micro_batch_id, "number": self.number}
         runs = list(self.runs)
         while True:
             text = json.dumps({**fields, "runs": runs} if runs else fields)
@@ -59,7 +62,12 @@ class Entry:
             if fields["semel"] != 1:
                 return None
             runs = tuple(str(run) for run in fields.get("runs", ()))
-            return cls(query_id=str(fields["query"]), micro_batch_id=int(fields["micro_batch"]), runs=runs)
+            return cls(
+                query_id=str(fields["query"]),
+                micro_batch_id=int(fields["micro_batch"]),
+                number=int(fields["number"]),
+                runs=runs,
+            )
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -90,7 +98,7 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
             )
         entries.append(entry)
     offsets = {partition: row.offset_next for partition, row in committed.items()}
-    return Ledger(offsets=offsets, last=max(entries, key=lambda entry: entry.micro_batch_id, default=None))
+    return Ledger(offsets=offsets, last=max(entries, key=lambda entry: entry.number, default=None))
 
 
 def ledger_entries(
@@ -100,7 +108,8 @@ def ledger_entries(
     runs = ledger.last.runs if ledger.last is not None else ()
     if micro_batch.run_id is not None:
         runs = (*runs, micro_batch.run_id)
-    entry = Entry(query_id=micro_batch.query_id, micro_batch_id=micro_batch.id, runs=runs)
+    number = ledger.last.number + 1 if ledger.last is not None else 1
+    entry = Entry(query_id=micro_batch.query_id, micro_batch_id=micro_batch.id, number=number, runs=runs)
     metadata = entry.to_metadata()
     offsets = {home: micro_batch.id + 1} if micro_batch.offsets is None else micro_batch.offsets
     return {partition: CommittedOffset(offset_next=offset, metadata=metadata) for partition, offset in offsets.items()}
@@ -148,6 +157,12 @@ def _plan_other_query(ledger: Ledger, last: Entry, micro_batch: MicroBatch) -> P
             because="this query's source does not say where it began, so what it would lose or repeat is not known",
             you_want='the format "semel" with startingOffsets="ledger", the old checkpoint, or another pipeline name',
         )
+    if not ledger.offsets.keys() & before.keys():
+        raise ConfigError(
+            f"pipeline {micro_batch.pipeline!r} reads {_topics(ledger.offsets)}, this query reads {_topics(before)}",
+            because="two pipelines of one name would share a ledger, and each would fence the other",
+            you_want="another pipeline name",
+        )
     for partition, offset in sorted(ledger.offsets.items()):
         start = before.get(partition)
         if start is not None and start != offset:
@@ -158,3 +173,7 @@ def _plan_other_query(ledger: Ledger, last: Entry, micro_batch: MicroBatch) -> P
                 you_want='startingOffsets="ledger", or the checkpoint that wrote the output',
             )
     return Plan.RUN
+
+
+def _topics(offsets: Mapping[TopicPartition, int]) -> str:
+    return ", ".join(sorted({partition.topic for partition in offsets}))

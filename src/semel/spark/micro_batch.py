@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, assert_never
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from semel.errors import FencedError, OutcomeUnknownError, SinkError
+from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError
 from semel.guarantee import Guarantee
 from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_written
 from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("semel.spark")
 
 RUNS_MAX = 4
+# Words in the text of an error, since Spark hands on a task's error as text: wrong rows or settings stay wrong.
+FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED")
 SMALL_ROWS_MAX = 20_000
 ENCODED_DDL = "writer int, target int, task int, number long, records long, batch binary"
 RESULT_DDL = "task int, target int, records long"
@@ -97,7 +99,7 @@ class MicroBatchRun:
                 return 0
             try:
                 return self._commit_rows(producer)
-            except (SinkError, PySparkException) as error:
+            except (SemelError, PySparkException) as error:
                 self._recover(error, run)
         raise AssertionError("the last run raises")
 
@@ -111,7 +113,7 @@ class MicroBatchRun:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
         watch = JobWatch(self.rows.sparkSession.sparkContext)
-        total = self._write(producer, retry=True)
+        total = self._write(producer)
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.add_offsets(self.micro_batch)
@@ -120,18 +122,21 @@ class MicroBatchRun:
         self.on_step(CommitStep.COMMITTED)
         return total
 
-    def _recover(self, error: SinkError | PySparkException, run: int) -> None:
+    def _recover(self, error: SemelError | PySparkException, run: int) -> None:
         """Undo a run that failed and decide whether there is another."""
         if isinstance(error, OutcomeUnknownError):
             raise error
-        self.session.abort()
+        try:
+            self.session.abort()
+        except SemelError as second:
+            raise error from second
         if _is_fenced(error) and not self.session.has_timed_out:
             raise FencedError(
                 f"pipeline {self.micro_batch.pipeline!r}: a newer driver has taken over",
                 code=90,
                 because="it took a newer producer epoch for the same pipeline name; this one writes nothing any more",
             ) from error
-        if run == RUNS_MAX or not self.may_run_again():
+        if run == RUNS_MAX or _is_final(error) or not self.may_run_again():
             raise error
         log.warning("micro-batch %d is run again (%d of %d): %s", self.micro_batch.id, run, RUNS_MAX, error)
 
@@ -142,7 +147,7 @@ class MicroBatchRun:
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0
-        total = self._write(ANONYMOUS, retry=True)
+        total = self._write(ANONYMOUS)
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.commit_ledger(self.micro_batch)
         self.on_step(CommitStep.COMMITTED)
@@ -153,17 +158,18 @@ class MicroBatchRun:
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0
+        producer = self.session.own_nothing()
         self.session.commit_ledger(self.micro_batch)
         self.on_step(CommitStep.COMMITTED)
-        total = self._write(ANONYMOUS, retry=False)
+        total = self._write(producer)
         self.on_step(CommitStep.ROWS_WRITTEN)
         return total
 
     # --- rows
 
-    def _write(self, producer: ProducerIdentity, *, retry: bool) -> int:
+    def _write(self, producer: ProducerIdentity) -> int:
         writers = self._writers()
-        writer = self.session.writer(self.micro_batch, producer, writers, retry=retry)
+        writer = self.session.writer(self.micro_batch, producer, writers)
         rows = self.rows.coalesce(1) if writers == 1 else self.rows
         match self.session.sink.partitioning:
             case Partitioning.KEYED:
@@ -192,6 +198,11 @@ class MicroBatchRun:
         if self.rows_expected is not None and self.rows_expected <= SMALL_ROWS_MAX:
             return 1
         return max(1, min(limit, self.rows.sparkSession.sparkContext.defaultParallelism))
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether another run would end the same way."""
+    return isinstance(error, ConfigError) or any(word in str(error) for word in FINAL)
 
 
 def _is_fenced(error: Exception) -> bool:

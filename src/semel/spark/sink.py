@@ -97,23 +97,19 @@ class KafkaSink(KafkaOutput):
             ledger_missing=ledger_missing,
         )
         declared = guarantee if isinstance(guarantee, Guarantee) else Guarantee.parse(guarantee)
-        self.__dict__["_pipeline"] = pipeline
-        self.__dict__["_guarantee"] = declared
-        self.__dict__["_on_step"] = on_step
-        self.__dict__["_runner"] = None
+        # Made here, not at the first micro-batch: what was planned before this moment is a replay.
+        self.__dict__["_runner"] = None if pipeline is None else StreamRunner(self, pipeline, declared, on_step)
 
     def __call__(self, rows: DataFrame, micro_batch_id: int) -> None:
         """Write one micro-batch: what `foreachBatch` calls."""
-        fields = self.__dict__
-        if fields["_pipeline"] is None:
+        runner: StreamRunner | None = self.__dict__["_runner"]
+        if runner is None:
             raise ConfigError(
                 "the sink has no pipeline name",
                 you_want='KafkaSink(..., pipeline="orders"), or semel.write_stream(df, sink, pipeline="orders", ...)',
                 because="the name is the transactional id and the ledger: it tells this pipeline from every other",
             )
-        if fields["_runner"] is None:
-            fields["_runner"] = StreamRunner(self, fields["_pipeline"], fields["_guarantee"], fields["_on_step"])
-        fields["_runner"](rows, micro_batch_id)
+        runner(rows, micro_batch_id)
 
 
 class StreamRunner:
