@@ -5,6 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -73,10 +74,14 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka", daemon=True)
         self._thread.start()
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for it."""
         with refusals():
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S_MAX)
+            return self.start(work).result(ANSWER_S_MAX)
 
     def close(self) -> None:
         """End the loop and its thread."""
@@ -92,6 +97,7 @@ class AiokafkaMember:
         """Subscribe at once."""
         self._loop = loop
         self._consumer: Any = loop.run(self._open(settings, topics))
+        self._polling: Future[Any] | None = None
 
     async def _open(self, settings: Settings, topics: Sequence[str]) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(**settings)
@@ -100,7 +106,16 @@ class AiokafkaMember:
         return consumer
 
     def poll(self, wait_ms: int) -> list[Received]:
-        return received(self._loop.run(self._consumer.getmany(timeout_ms=wait_ms)))
+        """Wait no longer than asked: during a rebalance getmany waits for members that this thread has yet to poll."""
+        if self._polling is None:
+            self._polling = self._loop.start(self._consumer.getmany(timeout_ms=wait_ms))
+        with refusals():
+            try:
+                polled = self._polling.result(wait_ms / 1000)
+            except TimeoutError:
+                return []
+        self._polling = None
+        return received(polled)
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(one.topic, one.partition) for one in self._consumer.assignment()}
@@ -109,6 +124,8 @@ class AiokafkaMember:
         self._loop.run(self._consumer.commit())
 
     def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
         self._loop.run(self._consumer.stop())
 
 
