@@ -182,7 +182,7 @@ def test_a_commit_without_an_answer_may_have_happened(cluster: Cluster, client_o
     committed_offsets(client, topic, deadline=client.deadline())
     hook = cluster.intercept("OffsetCommit", DropResponse(then=After.SILENCE), times=None)
     with pytest.raises(ConnectionFailure) as failed:
-        commit_offsets(client, topic, offsets, deadline=client.deadline(500))
+        commit_offsets(client, topic, offsets, deadline=client.deadline(1_500))
     assert (failed.value.outcome, hook.fired > 0) == (Outcome.UNKNOWN, True)
     assert committed_offsets(client, topic, deadline=client.deadline()) == offsets
 
@@ -193,7 +193,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(client: WireCluster, topi
     transaction.begin(client.deadline())
     transaction.commit_offsets(topic, {place: CommittedOffset(offset_next=9)}, client.deadline())
     with pytest.raises(BrokerError, match="UNSTABLE_OFFSET_COMMIT"):
-        committed_offsets(client, topic, [place], deadline=client.deadline(200))
+        committed_offsets(client, topic, [place], deadline=client.deadline(1_000))
     assert committed_offsets(client, topic, [place], deadline=client.deadline(), require_stable=False) == {}
     transaction.end(client.deadline(), commit=True)
     found = committed_offsets(client, topic, [place], deadline=client.deadline())

@@ -77,7 +77,7 @@ def test_records_and_offsets_are_aborted_together(client: WireCluster, topic: st
 def test_the_ledger_is_not_read_while_it_may_change(client: WireCluster, topic: str) -> None:
     transaction = written(client, topic)
     with pytest.raises(BrokerError, match="UNSTABLE_OFFSET_COMMIT"):
-        transaction.ledger(topic, client.deadline(200), [TopicPartition(topic, 0)])
+        transaction.ledger(topic, client.deadline(1_000), [TopicPartition(topic, 0)])
     transaction.end(client.deadline(), commit=True)
     assert_committed(client, transaction, topic)
 
@@ -203,7 +203,7 @@ def test_a_commit_that_happened_without_an_answer_is_unknown_and_the_ledger_tell
     transaction = written(short, topic)
     hook = cluster.intercept("EndTxn", DropResponse(then=then), times=None)
     with pytest.raises(OutcomeUnknownError, match="no answer says") as unknown:
-        transaction.end(short.deadline(500), commit=True)
+        transaction.end(short.deadline(2_000), commit=True)
     assert (unknown.value.outcome, hook.fired > 1) == (Outcome.UNKNOWN, True)
     cluster.disarm()
     assert_committed(client, begun(client, topic), topic)
@@ -215,19 +215,20 @@ def test_a_commit_that_never_arrived_is_unknown_too_and_the_ledger_tells(
     transaction = written(client, topic)
     cluster.intercept("EndTxn", DropRequest(), times=None)
     with pytest.raises(OutcomeUnknownError):
-        transaction.end(client.deadline(300), commit=True)
+        transaction.end(client.deadline(1_000), commit=True)
     cluster.disarm()
     again = begun(client, topic)
     assert again.ledger(topic, client.deadline()) == {}
     wait_for_markers(client, topic)
 
 
-def test_a_commit_that_was_only_refused_did_not_happen(cluster: Cluster, client: WireCluster, topic: str) -> None:
+def test_a_commit_that_was_only_refused_did_not_happen(cluster: Cluster, client_of: MakeClient, topic: str) -> None:
+    client = client_of(cluster.bootstrap, retry_backoff_ms="3000", retry_backoff_max_ms="3000")
     transaction = written(client, topic)
-    cluster.intercept("EndTxn", AnswerError(code=ErrorCode.CONCURRENT_TRANSACTIONS), times=None)
+    hook = cluster.intercept("EndTxn", AnswerError(code=ErrorCode.CONCURRENT_TRANSACTIONS), times=None)
     with pytest.raises(BrokerError, match="CONCURRENT_TRANSACTIONS") as refused:
-        transaction.end(client.deadline(200), commit=True)
-    assert refused.value.outcome is Outcome.DID_NOT_HAPPEN
+        transaction.end(client.deadline(5_000), commit=True)
+    assert (refused.value.outcome, hook.fired) == (Outcome.DID_NOT_HAPPEN, 2)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
