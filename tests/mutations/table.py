@@ -68,7 +68,7 @@ def skip_owner(patch: Patch) -> None:
 
 
 def skip_owner_at_end(patch: Patch) -> None:
-    patch.setattr(transaction_coordinator, "_is_valid_epoch", lambda *_: True)
+    patch.setattr(transaction_coordinator, "is_valid_epoch", lambda *_: True)
 
 
 def keep_epoch(patch: Patch) -> None:
@@ -130,7 +130,7 @@ def forget_decisions(patch: Patch) -> None:
 
 
 def turn_round(patch: Patch) -> None:
-    patch.setattr(transaction_coordinator, "_decide", lambda *_, **__: ErrorCode.NONE)
+    patch.setattr(transaction_coordinator, "decide", lambda *_, **__: ErrorCode.NONE)
 
 
 def never_time_out(patch: Patch) -> None:

@@ -19,6 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from semel.broker.transaction_records import decode_key, decode_value, encode_key, encode_value
+from semel.broker.transaction_rules import (
+    decide,
+    for_client,
+    is_overflow_retry,
+    is_own_id,
+    is_retry,
+    is_valid_epoch,
+    starts_end,
+    with_next_epoch,
+)
 from semel.broker.transaction_types import (
     ENTERED_FROM,
     EPOCH_BUMP_VERSION,
@@ -120,7 +130,7 @@ class TransactionCoordinator:
         entry = tracked.entry
         if tracked.pending is not None:
             return Fail.CONCURRENT_TRANSACTIONS
-        if expected is not None and not _is_own_id(entry, expected):
+        if expected is not None and not is_own_id(entry, expected):
             return Fail.PRODUCER_FENCED
         if entry.state.is_prepared:
             return Fail.CONCURRENT_TRANSACTIONS
@@ -140,7 +150,7 @@ class TransactionCoordinator:
         if entry.is_epoch_exhausted and (expected is None or expected.epoch == entry.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else entry.producer_epoch
             return replace(fresh, producer_id=self._new_producer_id(), producer_epoch=0, last_producer_epoch=last)
-        return _with_next_epoch(entry, fresh, expected)
+        return with_next_epoch(entry, fresh, expected)
 
     def _plan_fence(self, tracked: _Tracked) -> TransactionEntry:
         entry = tracked.entry
@@ -269,11 +279,11 @@ class TransactionCoordinator:
             return _init_failed(token, fault)
         tracked = self._tracked[transactional_id]
         entry = tracked.entry
-        retry = client_version >= EPOCH_BUMP_VERSION and _is_retry(entry, producer)
-        decided = _decide(entry, commit=commit, retry=retry, client_version=client_version)
+        retry = client_version >= EPOCH_BUMP_VERSION and is_retry(entry, producer)
+        decided = decide(entry, commit=commit, retry=retry, client_version=client_version)
         if decided:
             return _init_failed(token, decided)
-        if not _starts_end(entry, retry=retry, client_version=client_version):
+        if not starts_end(entry, retry=retry, client_version=client_version):
             same = InitAnswer(producer_id=entry.producer_id, producer_epoch=entry.producer_epoch)
             return [Answer(token=token, response=same)]
         prepared = self._prepared(entry, commit=commit, client_version=client_version, now_ms=now_ms)
@@ -297,9 +307,9 @@ class TransactionCoordinator:
         busy = Fail.CONCURRENT_TRANSACTIONS if is_busy else Fail.NONE
         if tracked is None or client_version < EPOCH_BUMP_VERSION:
             return self._owner_fault(transactional_id, producer) or busy
-        if tracked.entry.producer_id != producer.id and not _is_overflow_retry(tracked.entry, producer):
+        if tracked.entry.producer_id != producer.id and not is_overflow_retry(tracked.entry, producer):
             return Fail.INVALID_PRODUCER_ID_MAPPING
-        return busy or (Fail.NONE if _is_valid_epoch(tracked.entry, producer) else Fail.PRODUCER_FENCED)
+        return busy or (Fail.NONE if is_valid_epoch(tracked.entry, producer) else Fail.PRODUCER_FENCED)
 
     def _prepared(self, entry: TransactionEntry, *, commit: bool, client_version: int, now_ms: int) -> TransactionEntry:
         prepared = replace(
@@ -402,7 +412,7 @@ class TransactionCoordinator:
             if not error_code:
                 self._become(tracked, append)
         self._schedule(now_ms)
-        return append.then(_for_client(error_code))
+        return append.then(for_client(error_code))
 
     def _become(self, tracked: _Tracked, append: _Append) -> None:
         if append.entry is None:
@@ -517,90 +527,3 @@ class TransactionCoordinator:
 
 def _init_failed(token: int, code: ErrorCode) -> list[Effect]:
     return [Answer(token=token, response=InitAnswer(error_code=code))]
-
-
-def _for_client(code: ErrorCode) -> ErrorCode:
-    """What a client is told when a record could not be written: ask again, perhaps elsewhere."""
-    match code:
-        case (
-            Fail.UNKNOWN_TOPIC_OR_PARTITION
-            | Fail.NOT_ENOUGH_REPLICAS
-            | Fail.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            | Fail.REQUEST_TIMED_OUT
-        ):
-            return Fail.COORDINATOR_NOT_AVAILABLE
-        case Fail.NOT_LEADER_OR_FOLLOWER | Fail.KAFKA_STORAGE_ERROR:
-            return Fail.NOT_COORDINATOR
-        case Fail.MESSAGE_TOO_LARGE | Fail.RECORD_LIST_TOO_LARGE:
-            return Fail.UNKNOWN_SERVER_ERROR
-    return code
-
-
-def _is_own_id(entry: TransactionEntry, expected: Producer) -> bool:
-    """Whether a recovering client's id is the current one, or the one before it whose epochs ran out."""
-    exhausted = expected.epoch >= PRODUCER_EPOCH_MAX - 1
-    return (
-        entry.producer_epoch == NO_PRODUCER_EPOCH
-        or expected.id == entry.producer_id
-        or (expected.id == entry.previous_producer_id and exhausted)
-    )
-
-
-def _with_next_epoch(entry: TransactionEntry, fresh: TransactionEntry, expected: Producer | None) -> Next:
-    """The next producer epoch; a retry of a recovery that succeeded gets the same one again."""
-    bumped = entry.producer_epoch + 1
-    if expected is None:
-        return replace(fresh, producer_epoch=bumped, last_producer_epoch=NO_PRODUCER_EPOCH)
-    believed = expected.epoch
-    if entry.producer_epoch in (NO_PRODUCER_EPOCH, believed):
-        return replace(fresh, producer_epoch=bumped, last_producer_epoch=entry.producer_epoch)
-    if believed == entry.last_producer_epoch:
-        return replace(fresh, producer_epoch=entry.producer_epoch, last_producer_epoch=entry.last_producer_epoch)
-    return Fail.PRODUCER_FENCED
-
-
-def _is_overflow_retry(entry: TransactionEntry, producer: Producer) -> bool:
-    return (
-        entry.bumps_epoch
-        and entry.previous_producer_id == producer.id
-        and producer.epoch == PRODUCER_EPOCH_MAX - 1
-        and entry.producer_epoch == 0
-    )
-
-
-def _is_retry(entry: TransactionEntry, producer: Producer) -> bool:
-    """Whether an EndTxn is a repeat of one whose new producer epoch is already in place (version 2)."""
-    bumped = entry.bumps_epoch and entry.producer_epoch == producer.epoch + 1
-    return bumped or _is_overflow_retry(entry, producer)
-
-
-def _is_valid_epoch(entry: TransactionEntry, producer: Producer) -> bool:
-    retry = _is_retry(entry, producer)
-    if entry.bumps_epoch and entry.state.is_prepared:
-        return retry
-    if entry.bumps_epoch and entry.state.is_complete and retry:
-        return True
-    return producer.epoch == entry.producer_epoch
-
-
-def _decide(entry: TransactionEntry, *, commit: bool, retry: bool, client_version: int) -> ErrorCode:
-    """What an EndTxn means in this state: NONE, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE."""
-    newer = client_version >= EPOCH_BUMP_VERSION
-    match entry.state:
-        case S.ONGOING:
-            return Fail.NONE
-        case S.COMPLETE_COMMIT | S.COMPLETE_ABORT:
-            same = commit == (entry.state is S.COMPLETE_COMMIT)
-            repeats = same and (retry or not newer)
-            return Fail.NONE if repeats or (newer and not retry and not commit) else Fail.INVALID_TXN_STATE
-        case S.PREPARE_COMMIT | S.PREPARE_ABORT:
-            same = commit == (entry.state is S.PREPARE_COMMIT)
-            return Fail.CONCURRENT_TRANSACTIONS if same else Fail.INVALID_TXN_STATE
-        case S.EMPTY:
-            return Fail.NONE if newer and not commit else Fail.INVALID_TXN_STATE
-    return Fail.INVALID_TXN_STATE
-
-
-def _starts_end(entry: TransactionEntry, *, retry: bool, client_version: int) -> bool:
-    """Whether an accepted EndTxn changes anything, or repeats what is done."""
-    return entry.state is S.ONGOING or (client_version >= EPOCH_BUMP_VERSION and not retry)
