@@ -296,5 +296,6 @@ def test_memory_that_is_not_needed_is_given_back() -> None:
     assert (reserved["key"], reserved["value"]) == (100, 100_000)
 
 
-def root(buffer: pa.Buffer) -> pa.Buffer:
-    return root(buffer.parent) if buffer.parent is not None else buffer
+def root(buffer: pa.Buffer | None) -> pa.Buffer:
+    assert buffer is not None
+    return buffer if buffer.parent is None else root(buffer.parent)

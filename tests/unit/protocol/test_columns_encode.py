@@ -187,3 +187,9 @@ def test_bad_columns() -> None:
         encode_columns(VALUES[:1], VALUES, timestamps_ms=0)
     with pytest.raises(ConfigError, match="'value' must be binary or string, not int64"):
         encode_columns(None, pa.array([1]), timestamps_ms=0)
+
+
+def test_batch_of_exactly_the_limit() -> None:
+    whole = len(encode_columns(None, VALUES, timestamps_ms=7).buffer)
+    assert encode_columns(None, VALUES, timestamps_ms=7, batch_bytes_max=whole).record_counts == (4,)
+    assert encode_columns(None, VALUES, timestamps_ms=7, batch_bytes_max=whole - 1).record_counts == (3, 1)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.batch_header import write_crc
 from semel.protocol.columns import decode_columns
-from semel.protocol.record_batch import Record, encode_batch
+from semel.protocol.record_batch import DraftRecord, Record, encode_batch
 from tests.unit.protocol.damage import BROKEN, GOOD, SAMPLES, framed, record, varint
 from tests.unit.protocol.rows import read_fast, read_slow
 from tests.unit.protocol.strategies import TIMESTAMP_MS_MAX
@@ -104,3 +104,12 @@ def test_an_error_names_the_damaged_batch() -> None:
     bad[40] ^= 1
     with pytest.raises(CorruptBatchError, match=r"checksum .*topic orders, partition 3, offset 5"):
         read_fast(good + bytes(bad))
+
+
+def test_checksum_is_named_before_what_its_damage_looks_like() -> None:
+    """Records are looked at while the checksum is computed, but a wrong one explains everything else."""
+    batch = encode_batch([DraftRecord(timestamp_ms=1, key=b"k", value=b"v" * 9000)])
+    for at in (61, 66, len(batch) - 1):
+        damaged = batch[:at] + bytes([batch[at] ^ 0x55]) + batch[at + 1 :]
+        with pytest.raises(CorruptBatchError, match="checksum"):
+            decode_columns(damaged, topic="orders", partition=3)

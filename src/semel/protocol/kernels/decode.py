@@ -3,8 +3,9 @@
 Keeps: P1 every length, count and delta is checked against its bounds before a byte is touched; what is wrong comes
        back as a `Fault` with batch and position, never as a crash or a wrong record.
 Why:   one pass, because reading memory twice costs more than the work on it. The caller cannot know the sizes before,
-       so it offers room for all that the bytes could hold. The next record is found from the length of this one alone,
-       never from its fields, so that the CPU can work on several records at once.
+       so it offers room for all that the bytes could hold. Records are looked at before their checksum is known, which
+       is safe, since nothing trusts them, and nothing is returned when it turns out wrong. The next record is found from
+       the length of this one alone, never from its fields, so that the CPU can work on several records at once.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from semel.protocol.kernels.cells import CELLS, Cells
 from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Fault, Total
 from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_STATE, add_blocks, add_bytes, crc32c, leave_state
 from semel.protocol.kernels.headers import read_length, skip_headers
-from semel.protocol.kernels.jit import inlined, kernel, types
+from semel.protocol.kernels.jit import called, inlined, kernel, types
 from semel.protocol.kernels.memory import (
     CHUNK_BYTES,
     NEVER,
@@ -124,6 +125,13 @@ def _stated(batches: int, header: int) -> int:
     return crc
 
 
+@called
+def _is_intact(batches: int, header: int, end: int) -> bool:
+    """Compute the checksum of a batch that is not compressed, all at once."""
+    found: int = crc32c(batches + header + _CRC_START, end - header - _CRC_START)
+    return found == _stated(batches, header)
+
+
 @inlined
 def _finished(crc: int, address: int, end: int, state: int) -> int:
     """Return the checksum of a batch, of which all but a few bytes have been summed."""
@@ -201,11 +209,10 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
     store_item64(sums, _VALUE_BYTES, value_used)
     if at != end:
         return _BATCH_TRAILING
-    return (
-        0
-        if is_verified or _finished(crc, summed, source + end, input_.state) == _stated(input_.batches, header)
-        else _CHECKSUM
-    )
+    if is_verified:
+        return 0
+    intact = _finished(crc, summed, source + end, input_.state) == _stated(input_.batches, header)
+    return 0 if intact else _CHECKSUM
 
 
 @kernel(types.int64(_INPUT, TABLE, types.boolean, WINDOW, _COLUMNS, ADDRESS))
@@ -222,9 +229,8 @@ def decode_spans(  # noqa: PLR0917  (kernels take positions only)
         header, end = spans[span, 0], spans[span, 2]
         fault = _decode_batch(input_, header, spans[span, 1], end, is_verified, window, columns, sums)
         if fault != 0:
-            if not is_verified and crc32c(input_.batches + header + _CRC_START, end - header - _CRC_START) != _stated(
-                input_.batches, header
-            ):
+            # A wrong checksum explains everything else, so it is what is reported.
+            if not is_verified and not _is_intact(input_.batches, header, end):
                 fault = _CHECKSUM
             store_item64(sums, _FAULT_AT, header)
             return fault
