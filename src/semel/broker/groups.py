@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from semel.broker.cluster_state import GROUP_TOPIC
 from semel.broker.coordinator_shell import CoordinatorShell, stored_batches
+from semel.broker.coordinators import Coordinators
 from semel.broker.group_coordinator import GroupCoordinator
 from semel.broker.group_types import (
     NO_PRODUCER_ID,
@@ -45,22 +46,6 @@ if TYPE_CHECKING:
 
 LOAD_BYTES = 1 << 20
 MINUTE_MS = 60_000
-
-
-def java_string_hash(text: str) -> int:
-    """The hash code that Java gives a string, as a signed 32-bit number."""
-    value = 0
-    data = text.encode("utf-16-be")
-    for high, low in zip(data[::2], data[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-def coordinator_partition(key: str, partitions: int) -> int:
-    """Which partition of an internal topic belongs to this group or transactional id."""
-    number = java_string_hash(key)
-    # As in Apache Kafka: the smallest number has no positive twin in Java and counts as 0.
-    return (0 if number == -(2**31) else abs(number)) % partitions
 
 
 def group_settings(settings: BrokerSettings) -> GroupSettings:
@@ -144,59 +129,26 @@ class CoordinatorPartition(CoordinatorShell[Effect, Response]):
         self.perform(self.core.topic_deleted(topic, self.now_ms()))
 
 
-class Groups:
-    """The coordinators of one broker."""
+class Groups(Coordinators[CoordinatorPartition]):
+    """The group coordinators of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Start with none; they come with the partitions."""
-        self._broker = broker
-        self.tasks = Tasks()
-        self._coordinators: dict[int, CoordinatorPartition] = {}
+    topic = GROUP_TOPIC
+    missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def partitions_changed(self) -> None:
-        """Follow the leadership of the group topic's partitions."""
-        mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == GROUP_TOPIC}
-        for index in self._coordinators.keys() - mine.keys():
-            self._coordinators.pop(index).close()
-        for index in mine.keys() - self._coordinators.keys():
-            self._coordinators[index] = CoordinatorPartition(self._broker, mine[index], self.tasks)
-
-    def find(self, group_id: str) -> CoordinatorPartition | ErrorCode:
-        """The coordinator of a group, or why it is not here."""
-        topic = self._broker.state.topics.get(GROUP_TOPIC)
-        if topic is None:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        coordinator = self._coordinators.get(coordinator_partition(group_id, len(topic.partitions)))
-        return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
-
-    def all(self) -> Iterator[CoordinatorPartition]:
-        """Every coordinator here."""
-        yield from self._coordinators.values()
+    def load(self, partition: Partition) -> CoordinatorPartition:
+        """Load the coordinator of one partition."""
+        return CoordinatorPartition(self._broker, partition, self.tasks)
 
     def complete_transaction(self, index: int, producer_id: int, *, commit: bool, marker_offset: int) -> None:
         """A transaction's marker is durable in a partition of the group topic."""
-        coordinator = self._coordinators.get(index)
+        coordinator = self.at(index)
         if coordinator is not None:
             coordinator.core.complete_transaction(producer_id, commit=commit, marker_offset=marker_offset)
 
     def topic_deleted(self, topic: str) -> None:
         """Offsets of a topic that is gone are forgotten."""
-        for coordinator in self._coordinators.values():
+        for coordinator in self.all():
             coordinator.forget_topic(topic)
-
-    def close(self) -> None:
-        """Stop all coordinators."""
-        for coordinator in self._coordinators.values():
-            coordinator.close()
-        self._coordinators.clear()
-        self.tasks.cancel()
-
-    def abandon(self) -> None:
-        """Stop all coordinators without a word, as a crash does."""
-        for coordinator in self._coordinators.values():
-            coordinator.abandon()
-        self._coordinators.clear()
-        self.tasks.cancel()
 
 
 def _loaded(partition: Partition) -> Iterator[LoadedRecord | LoadedMarker]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from semel.broker.cluster_state import TRANSACTION_TOPIC
 from semel.broker.coordinator_shell import CoordinatorShell, stored_batches
-from semel.broker.groups import coordinator_partition
+from semel.broker.coordinators import Coordinators
 from semel.broker.partition import Partition
 from semel.broker.tasks import Tasks
 from semel.broker.transaction_coordinator import TransactionCoordinator
@@ -170,55 +170,15 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
         self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, self.now_ms()))
 
 
-class Transactions:
+class Transactions(Coordinators[TransactionPartition]):
     """The transaction coordinators of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Start with none; they come with the partitions."""
-        self._broker = broker
-        self.tasks = Tasks()
-        self._coordinators: dict[int, TransactionPartition] = {}
+    topic = TRANSACTION_TOPIC
+    missing = ErrorCode.NOT_COORDINATOR
 
-    def partitions_changed(self) -> None:
-        """Follow the leadership of the transaction topic's partitions."""
-        mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == TRANSACTION_TOPIC}
-        for index in self._coordinators.keys() - mine.keys():
-            self._coordinators.pop(index).close()
-        for index in mine.keys() - self._coordinators.keys():
-            self._coordinators[index] = TransactionPartition(self._broker, mine[index], self.tasks)
-
-    def find(self, transactional_id: str) -> TransactionPartition | ErrorCode:
-        """The coordinator of a transactional id, or why it is not here."""
-        topic = self._broker.state.topics.get(TRANSACTION_TOPIC)
-        if topic is None:
-            return ErrorCode.NOT_COORDINATOR
-        coordinator = self._coordinators.get(coordinator_partition(transactional_id, len(topic.partitions)))
-        return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
-
-    def leader_of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates a transactional id."""
-        topic = self._broker.state.topics.get(TRANSACTION_TOPIC)
-        if topic is None:
-            return None
-        return topic.partitions[coordinator_partition(transactional_id, len(topic.partitions))].leader
-
-    def all(self) -> Iterator[TransactionPartition]:
-        """Every coordinator here."""
-        yield from self._coordinators.values()
-
-    def close(self) -> None:
-        """Stop all coordinators."""
-        for coordinator in self._coordinators.values():
-            coordinator.close()
-        self._coordinators.clear()
-        self.tasks.cancel()
-
-    def abandon(self) -> None:
-        """Stop all coordinators without a word, as a crash does."""
-        for coordinator in self._coordinators.values():
-            coordinator.abandon()
-        self._coordinators.clear()
-        self.tasks.cancel()
+    def load(self, partition: Partition) -> TransactionPartition:
+        """Load the coordinator of one partition."""
+        return TransactionPartition(self._broker, partition, self.tasks)
 
 
 def _stored_records(partition: Partition) -> Iterator[tuple[bytes, bytes | None]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semel.broker.groups import coordinator_partition, java_string_hash
+from semel.broker.coordinators import coordinator_partition, java_string_hash
 
 
 @pytest.mark.parametrize(

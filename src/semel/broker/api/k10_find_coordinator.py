@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE, TRANSACTION_TOPIC
 from semel.broker.context import Context
-from semel.broker.groups import coordinator_partition
+from semel.broker.coordinators import coordinator_partition
 from semel.broker.registry import api
 from semel.broker.topics import create_internal_topic
 from semel.protocol.error_codes import ErrorCode

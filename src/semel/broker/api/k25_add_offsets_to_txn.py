@@ -10,7 +10,7 @@ from __future__ import annotations
 from semel.broker.api.k22_init_producer_id import older_fencing_code
 from semel.broker.cluster_state import GROUP_TOPIC
 from semel.broker.context import Context
-from semel.broker.groups import coordinator_partition
+from semel.broker.coordinators import coordinator_partition
 from semel.broker.registry import api
 from semel.broker.topics import create_internal_topic
 from semel.broker.transaction_types import Producer

@@ -1,0 +1,98 @@
+"""The coordinators of one broker: one for each partition of an internal topic that it leads.
+
+Which one a group or a transactional id belongs to follows from the hash of its name, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from semel.broker.coordinator_shell import CoordinatorShell
+from semel.broker.partition import Partition
+from semel.broker.tasks import Tasks
+from semel.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from semel.broker.broker import Broker
+
+C = TypeVar("C", bound=CoordinatorShell[Any, Any])
+
+
+def java_string_hash(text: str) -> int:
+    """The hash code that Java gives a string, as a signed 32-bit number."""
+    value = 0
+    data = text.encode("utf-16-be")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def coordinator_partition(key: str, partitions: int) -> int:
+    """Which partition of an internal topic belongs to this group or transactional id."""
+    number = java_string_hash(key)
+    # As in Apache Kafka: the smallest number has no positive twin in Java and counts as 0.
+    return (0 if number == -(2**31) else abs(number)) % partitions
+
+
+class Coordinators(ABC, Generic[C]):
+    """Follows the leadership of one internal topic's partitions."""
+
+    topic: str
+    missing: ErrorCode  # what is answered while the topic is not there
+
+    def __init__(self, broker: Broker) -> None:
+        """Start with none; they come with the partitions."""
+        self._broker = broker
+        self._coordinators: dict[int, C] = {}
+        self.tasks = Tasks()
+
+    @abstractmethod
+    def load(self, partition: Partition) -> C:
+        """Load the coordinator whose memory this partition is."""
+
+    def partitions_changed(self) -> None:
+        """Load coordinators of partitions that are led here now, let go of others."""
+        mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == self.topic}
+        for index in self._coordinators.keys() - mine.keys():
+            self._coordinators.pop(index).close()
+        for index in mine.keys() - self._coordinators.keys():
+            self._coordinators[index] = self.load(mine[index])
+
+    def find(self, key: str) -> C | ErrorCode:
+        """The coordinator of a group or transactional id, or why it is not here."""
+        topic = self._broker.state.topics.get(self.topic)
+        if topic is None:
+            return self.missing
+        coordinator = self._coordinators.get(coordinator_partition(key, len(topic.partitions)))
+        return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
+
+    def leader_of(self, key: str) -> int | None:
+        """The broker that coordinates a group or transactional id."""
+        topic = self._broker.state.topics.get(self.topic)
+        if topic is None:
+            return None
+        return topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
+
+    def at(self, index: int) -> C | None:
+        """The coordinator of one partition."""
+        return self._coordinators.get(index)
+
+    def all(self) -> Iterator[C]:
+        """Every coordinator here."""
+        yield from self._coordinators.values()
+
+    def close(self) -> None:
+        """Stop all coordinators."""
+        for coordinator in self._coordinators.values():
+            coordinator.close()
+        self._coordinators.clear()
+        self.tasks.cancel()
+
+    def abandon(self) -> None:
+        """Stop all coordinators without a word, as a crash does."""
+        for coordinator in self._coordinators.values():
+            coordinator.abandon()
+        self._coordinators.clear()
+        self.tasks.cancel()
