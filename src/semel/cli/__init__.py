@@ -14,7 +14,7 @@ from semel.cli.shell import Command, run_guarded
 
 COMMANDS = (
     Command("cluster", "semel.cli.cluster", "start, list and stop Kafka clusters on this machine"),
-    Command("demo", "semel.cli.demo", "show in a few seconds what works"),
+    Command("demo", "semel.cli.demo", "kill a pipeline in the middle and count what came out"),
     Command("doctor", "semel.cli.doctor", "look for what semel needs on this machine and say what to do"),
 )
 
