@@ -23,7 +23,13 @@ from tests.support.waiting import eventually
 from tests.support.wire import Wire
 
 TOPIC_RESOURCE = 2
-QUICK = {**SETTINGS, "log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "50"}
+# The records have old times, so only `retention.bytes` may delete here.
+QUICK = {
+    **SETTINGS,
+    "log.cleaner.backoff.ms": "50",
+    "log.retention.check.interval.ms": "50",
+    "log.retention.ms": "-1",
+}
 SHORT = {"segment.bytes": "150", "retention.ms": "-1"}
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "150", "min.cleanable.dirty.ratio": "0.01"}
 
