@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 JOIN_ROWS_MIN = 8_192
 JOIN_BYTES_MIN = 1 << 20
-# Compressed records grow: one fetch may be a hundred times this. Smaller pieces let Python and the JVM work side by side.
+# Compressed records grow: a fetch may become far more. Smaller pieces let Python and the JVM work side by side.
 YIELD_BYTES_MAX = 8 << 20
 FETCH_WAIT_MS_MAX = 500
 PARTITION_FETCH_BYTES_LIMIT = 1 << 30
