@@ -4,8 +4,8 @@ Keeps: P1 every length, count and delta is checked against its bounds before a b
        back as a `Fault` with batch and position, never as a crash or a wrong record.
 Why:   one pass, because reading memory twice costs more than the work on it. The caller cannot know the sizes before,
        so it offers room for all that the bytes could hold. Records are looked at before their checksum is known, which
-       is safe, since nothing trusts them, and nothing is returned when it turns out wrong. The next record is found from
-       the length of this one alone, never from its fields, so that the CPU can work on several records at once.
+       is safe, since nothing trusts them, and nothing is returned when it turns out wrong. The next record is found
+       from the length of this one alone, never from its fields, so that the CPU can work on several at once.
 """
 
 from typing import Any, NamedTuple
