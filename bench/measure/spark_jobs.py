@@ -1,0 +1,178 @@
+"""What the Spark row does: the same jobs with semel and with Spark's own Kafka connector, in one session.
+
+Everybody runs in the same JVM on the same cores, so a ratio of two figures of one round says something on any machine.
+What was written is counted afterwards, outside of the measured time: losing or doubling is no way to be fast.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import semel
+import semel.spark
+from bench.measure.librdkafka import QUIET, WAIT_S_MAX
+from semel.engine.jars import SPARK_CONNECTOR
+from semel.engine.java import spark_environment
+from semel.errors import EnvironmentFailure
+
+PARTITIONS = 4
+DRIVER_MEMORY = "2g"
+QUERY_S_MAX = 600
+# Spark's producer as somebody would set it who wants throughput: large batches, and time to fill them.
+TUNED = {"kafka.batch.size": "524288", "kafka.linger.ms": "50", "kafka.buffer.memory": "134217728"}
+
+SEMEL_SOURCE = "semel, source partition"
+SEMEL_SPREAD = "semel, spread"
+SEMEL_KEYED = "semel, keyed"
+SPARK = "Spark"
+SPARK_TUNED = "Spark, tuned"
+PARTITIONING = {SEMEL_SOURCE: "source", SEMEL_SPREAD: "spread", SEMEL_KEYED: "keyed"}
+
+
+@contextmanager
+def started_session() -> Iterator[SparkSession]:
+    """Two local cores, Spark's connector on the class path, semel's source registered."""
+    os.environ.update(spark_environment())
+    with tempfile.TemporaryDirectory(prefix="semel-bench-") as folder:
+        settings = {
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.driver.extraClassPath": ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch()),
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
+            "spark.local.dir": folder,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        spark = semel.spark.session("semel bench", master="local[2]", config=settings)
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def fresh_topic(bootstrap: str, partitions: int = PARTITIONS) -> Iterator[str]:
+    """A topic that is gone afterwards."""
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(WAIT_S_MAX)
+    try:
+        yield name
+    finally:
+        admin.delete_topics([name])[name].result(WAIT_S_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Rows of one size and codec, in a topic and in memory."""
+
+    spark: SparkSession
+    bootstrap: str
+    topic: str
+    rows: int
+    codec: str
+
+    def source(self) -> dict[str, str]:
+        """Options of either source."""
+        return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.topic, "startingOffsets": "earliest"}
+
+    def sink(self, who: str, topic: str) -> semel.KafkaSink:
+        """The sink of semel."""
+        return semel.KafkaSink(self.bootstrap, topic, partitioning=PARTITIONING[who], codec=self.codec)
+
+    def spark_sink(self, who: str, topic: str) -> dict[str, str]:
+        """Options of Spark's sink."""
+        options = {"kafka.bootstrap.servers": self.bootstrap, "topic": topic, "kafka.compression.type": self.codec}
+        return options | (TUNED if who == SPARK_TUNED else {})
+
+
+def format_of(who: str) -> str:
+    """The name under which Spark finds the source."""
+    return "kafka" if who in {SPARK, SPARK_TUNED} else "semel"
+
+
+def made_rows(spark: SparkSession, rows: int, value_bytes: int) -> DataFrame:
+    """Rows whose values compress to about half."""
+    digits = -(-value_bytes // 64)
+    value = f"substring(repeat(sha2(cast(id as string), 256), {digits}), 1, {value_bytes})"
+    return spark.range(rows, numPartitions=PARTITIONS).selectExpr(
+        "cast(cast(id % 10000 as string) as binary) key", f"cast({value} as binary) value"
+    )
+
+
+def timed_read(work: Workload, who: str) -> float:
+    """Rows read in a second, into nothing."""
+    frame = work.spark.read.format(format_of(who)).options(**work.source()).load()
+    return _rate(work.rows, lambda: frame.write.format("noop").mode("overwrite").save())
+
+
+def timed_copy(work: Workload, who: str) -> float:
+    """Rows copied from topic to topic in a second by one streaming query, from its start to its end."""
+    frame = work.spark.readStream.format(format_of(who)).options(**work.source()).load()
+    with fresh_topic(work.bootstrap) as target, tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint:
+        rate = _rate(work.rows, lambda: _finish(_start_copy(work, who, frame, target, checkpoint)))
+        check_count(work, target)
+    return rate
+
+
+def _start_copy(work: Workload, who: str, frame: DataFrame, target: str, checkpoint: str) -> StreamingQuery:
+    if format_of(who) == "kafka":
+        options = work.spark_sink(who, target) | {"checkpointLocation": checkpoint}
+        writer = frame.select("key", "value").writeStream.format("kafka").options(**options)
+        return writer.trigger(availableNow=True).start()
+    columns = ["key", "value", "partition"] if who == SEMEL_SOURCE else ["key", "value"]
+    return semel.write_stream(
+        frame.select(*columns),
+        work.sink(who, target),
+        pipeline=f"bench-{uuid.uuid4().hex}",
+        guarantee="exactly_once",
+        checkpoint=checkpoint,
+        trigger={"availableNow": True},
+    )
+
+
+def _finish(query: StreamingQuery) -> None:
+    if not query.awaitTermination(QUERY_S_MAX):
+        query.stop()
+        raise EnvironmentFailure(f"a query had not ended after {QUERY_S_MAX} s")
+
+
+def timed_write(work: Workload, who: str, cached: DataFrame) -> float:
+    """Rows written in a second from memory."""
+    with fresh_topic(work.bootstrap) as target:
+        if format_of(who) == "kafka":
+            writer = cached.write.format("kafka").options(**work.spark_sink(who, target))
+            rate = _rate(work.rows, writer.save)
+        else:
+            name, sink = f"bench-{uuid.uuid4().hex}", work.sink(who, target)
+            rate = _rate(work.rows, lambda: semel.write_batch(cached, sink, pipeline=name, run_id="1"))
+        check_count(work, target)
+    return rate
+
+
+def check_count(work: Workload, topic: str) -> None:
+    """Refuse a figure that was got by losing or doubling records."""
+    options = {**work.source(), "subscribe": topic}
+    found = work.spark.read.format("semel").options(**options).load().count()
+    if found != work.rows:
+        raise EnvironmentFailure(f"{topic} holds {found} records, not {work.rows}")
+
+
+def _rate(rows: int, job: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    job()
+    return rows / (time.perf_counter() - began)

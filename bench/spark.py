@@ -1,0 +1,207 @@
+"""semel in Spark beside Spark's own Kafka connector: the same session, the same broker, in turns.
+
+Reading goes into nothing. Copying is one streaming query from topic to topic: semel exactly once, Spark at least once,
+which is the most it can. Writing is a batch from memory. "Spark" has the producer's defaults, "Spark, tuned" large
+batches and time to fill them. The broker is one node of Apache Kafka on the same machine. Figures are ratios, median
+(smallest .. largest): of rows in a second, where more is better, then of the time of a trigger with 500 rows in a
+second, where less is better. At the end: triggers over many partitions (embedded broker), and the memory of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import semel
+from bench.measure.rounds import Figures, Options, Samples, Spread, print_table, ratio, run_rounds, write_json
+from bench.measure.servers import apache
+from bench.measure.spark_jobs import (
+    SEMEL_KEYED,
+    SEMEL_SOURCE,
+    SEMEL_SPREAD,
+    SPARK,
+    SPARK_TUNED,
+    Workload,
+    fresh_topic,
+    made_rows,
+    started_session,
+    timed_copy,
+    timed_read,
+    timed_write,
+)
+from bench.measure.spark_triggers import trigger_ms
+
+READ, COPY, WRITE = "read", "copy", "write"
+CODECS = ("lz4", "zstd")
+SIZES_BYTES = (100, 1_000)
+BYTES_IN_ALL = 300_000_000
+QUICK_BYTES_IN_ALL = 20_000_000
+JOBS = {
+    READ: (SEMEL_SOURCE, SPARK),
+    COPY: (SEMEL_SOURCE, SEMEL_SPREAD, SEMEL_KEYED, SPARK, SPARK_TUNED),
+    WRITE: (SEMEL_SPREAD, SEMEL_KEYED, SPARK, SPARK_TUNED),
+}
+# What the project aims at, as a ratio to Spark with its defaults.
+TARGETS = {
+    (READ, SEMEL_SOURCE): 3.0,
+    (COPY, SEMEL_SOURCE): 2.5,
+    (COPY, SEMEL_SPREAD): 2.5,
+    (COPY, SEMEL_KEYED): 1.3,
+    (WRITE, SEMEL_SPREAD): 1.5,
+    (WRITE, SEMEL_KEYED): 1.0,
+}
+TRIGGERS = 40
+QUICK_TRIGGERS = 8
+MANY_PARTITIONS = (100, 1_000)
+MEMORY_ROWS = 10_000_000
+QUICK_MEMORY_ROWS = 500_000
+MEMORY_MB_MAX = 512
+WORKER_PROGRAM = b"semel.spark.daemon"
+
+
+@contextmanager
+def filled(spark: SparkSession, bootstrap: str, rows: int, value_bytes: int, codec: str) -> Iterator[Workload]:
+    """A topic as Java producers write it: Spark's own sink fills it."""
+    with fresh_topic(bootstrap) as topic:
+        work = Workload(spark=spark, bootstrap=bootstrap, topic=topic, rows=rows, codec=codec)
+        options = work.spark_sink(SPARK, topic)
+        made_rows(spark, rows, value_bytes).write.format("kafka").options(**options).save()
+        yield work
+
+
+def measure_rates(spark: SparkSession, bootstrap: str, options: Options, value_bytes: int, codec: str) -> Samples:
+    """Every job with everybody, in turns."""
+    in_all = QUICK_BYTES_IN_ALL if options.quick else BYTES_IN_ALL
+    rows = in_all // value_bytes
+    cached = made_rows(spark, rows, value_bytes).cache()
+    cached.count()
+    everybody = list(dict.fromkeys(who for group in JOBS.values() for who in group))
+
+    def one_round(who: str) -> Figures:
+        timed = {
+            READ: lambda: timed_read(work, who),
+            COPY: lambda: timed_copy(work, who),
+            WRITE: lambda: timed_write(work, who, cached),
+        }
+        return {job: timed[job]() for job, group in JOBS.items() if who in group}
+
+    label = f"{codec}, {value_bytes} bytes"
+    with filled(spark, bootstrap, rows, value_bytes, codec) as work:
+        samples = run_rounds(everybody, one_round, options.rounds, label=label)
+    cached.unpersist()
+    return samples
+
+
+def show_rates(label: str, samples: Samples) -> None:
+    """One line for each way of semel's, against Spark with its defaults and tuned."""
+    lines = []
+    for job, group in JOBS.items():
+        for who in group:
+            if who in {SPARK, SPARK_TUNED}:
+                continue
+            mine, rows = samples[job][who], samples[job]
+            against_tuned = str(ratio(mine, rows[SPARK_TUNED])) if SPARK_TUNED in rows else "-"
+            million = f"{Spread.of(mine).median / 1e6:.2f}"
+            target = f"{TARGETS[job, who]:.1f}"
+            lines.append([f"{job}, {who}", million, str(ratio(mine, rows[SPARK])), target, against_tuned])
+    print_table([label, "M rows/s", "to Spark", "target", "to Spark, tuned"], lines)
+    print()
+
+
+def measure_triggers(work: Workload, options: Options) -> Samples:
+    """Triggers with few rows."""
+    triggers = QUICK_TRIGGERS if options.quick else TRIGGERS
+    who = (SEMEL_KEYED, SEMEL_SPREAD, SPARK)
+    return run_rounds(who, lambda name: trigger_ms(work, name, triggers), options.rounds, label="triggers")
+
+
+def show_triggers(title: str, samples: Samples) -> None:
+    """Times as ratios to Spark's."""
+    lines = [
+        [f"{row}, {who}", f"{Spread.of(taken).median:.0f}", str(ratio(taken, figures[SPARK]))]
+        for row, figures in samples.items()
+        for who, taken in figures.items()
+        if who != SPARK
+    ]
+    print_table([title, "ms", "to Spark (target 1.3)"], lines)
+    print()
+
+
+def worker_memory_mb() -> float:
+    """The most that any of Spark's Python workers ever held, in MB."""
+    peaks = [0.0]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if WORKER_PROGRAM in (process / "cmdline").read_bytes():
+                status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+                peaks.append(int(status["VmHWM"].split()[0]) * 1024 / 1e6)
+        except (OSError, KeyError):
+            continue
+    return max(peaks)
+
+
+def measure_memory(spark: SparkSession, bootstrap: str, options: Options) -> dict[str, float]:
+    """Read and copy many rows, and look at the workers."""
+    rows = QUICK_MEMORY_ROWS if options.quick else MEMORY_ROWS
+    with filled(spark, bootstrap, rows, SIZES_BYTES[0], CODECS[0]) as work:
+        timed_read(work, SEMEL_SOURCE)
+        after_read = worker_memory_mb()
+        timed_copy(work, SEMEL_KEYED)
+    return {"records": rows, "MB after reading": after_read, "MB after copying": worker_memory_mb()}
+
+
+def measure_partitions(spark: SparkSession, options: Options) -> dict[str, Samples]:
+    """Small triggers over many partitions, on the embedded broker."""
+    results: dict[str, Samples] = {}
+    triggers = QUICK_TRIGGERS if options.quick else TRIGGERS
+    for partitions in MANY_PARTITIONS:
+        with semel.Cluster(brokers=1) as cluster, fresh_topic(cluster.bootstrap, partitions) as topic:
+            work = Workload(spark=spark, bootstrap=cluster.bootstrap, topic=topic, rows=0, codec="none")
+            label = f"{partitions} partitions"
+            rounds = 1 if options.quick else options.rounds
+            results[label] = run_rounds(
+                (SEMEL_KEYED, SPARK), partial(trigger_ms, work, triggers=triggers), rounds, label=label, warm_up=False
+            )
+        show_triggers(label, results[label])
+    return results
+
+
+def measure_all(spark: SparkSession, bootstrap: str, options: Options) -> dict[str, object]:
+    """One table after the other."""
+    results: dict[str, object] = {}
+    sizes, codecs = (SIZES_BYTES[:1], CODECS[:1]) if options.quick else (SIZES_BYTES, CODECS)
+    for value_bytes, codec in product(sizes, codecs):
+        label = f"{codec}, {value_bytes} bytes"
+        rates = measure_rates(spark, bootstrap, options, value_bytes, codec)
+        show_rates(label, rates)
+        results[label] = rates
+    with filled(spark, bootstrap, 1_000, SIZES_BYTES[0], CODECS[0]) as work:
+        triggers = measure_triggers(work, options)
+    show_triggers("500 rows/s", triggers)
+    partitions = measure_partitions(spark, options)
+    memory = measure_memory(spark, bootstrap, options)
+    print_table(list(memory), [[f"{figure:,.0f}" for figure in memory.values()]])
+    print(f"target: below {MEMORY_MB_MAX} MB")
+    return results | {"triggers": triggers, "partitions": partitions, "memory": memory}
+
+
+def main() -> None:
+    """Start a broker and a session, measure everything."""
+    options = Options.parse(__doc__)
+    print(options.note)
+    server = apache()
+    try:
+        with started_session() as spark:
+            results = measure_all(spark, server.start().bootstrap, options)
+    finally:
+        server.stop()
+    write_json(options, "spark", results)
+
+
+if __name__ == "__main__":
+    main()
