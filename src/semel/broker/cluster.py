@@ -157,7 +157,7 @@ class ClusterCore:
         folder = self.settings.data / METADATA_FOLDER
         world.disk.make_dirs(folder)
         self._metadata_log = PartitionLog.open(
-            world.disk, folder, LogConfig(), now_ms=world.clock.wall_ms(), clean=False
+            world.disk, folder, LogConfig(flush_policy=self.settings.flush), now_ms=world.clock.wall_ms(), clean=False
         )
         self._controller = Controller(self._metadata_log, ids, world.clock, world.rng.fork("controller"), self._publish)
         if not self.controller.state.cluster_id:

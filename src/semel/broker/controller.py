@@ -26,6 +26,7 @@ from semel.broker.cluster_state import (
 )
 from semel.broker.config import DYNAMIC_BROKER_KEYS, TOPIC_KEYS, check_broker_config, check_topic_config
 from semel.broker.log import PartitionLog
+from semel.broker.log_config import FlushPolicy
 from semel.broker.log_types import Origin
 from semel.broker.metadata_records import decode_record, encode_record
 from semel.errors import BrokerError, ConfigError
@@ -111,9 +112,23 @@ class Controller:
         batch = memoryview(bytearray(encode_batch(drafts)))
         self._log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, origin=Origin.COORDINATOR)
         self._log.advance_high_watermark(self._log.log_end_offset)
+        self._make_durable()
         for record in records:
             self.state = apply_record(self.state, record)
         self._publish(self.state)
+
+    def _make_durable(self) -> None:
+        """Sync, where the flush policy says that nothing counts before it is on the disk."""
+        work = self._log.unflushed() if self._log.config.flush_policy is FlushPolicy.EVERY else None
+        if work is None:
+            return
+        done = False
+        try:
+            for file in work.files:
+                self._log.disk.sync_now(file)
+            done = True
+        finally:
+            self._log.mark_flushed(work, done=done)
 
     def plan_topic(
         self,
