@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
+from semel.spark import register
 
 # Quick to start rather than quick to run: these jobs are small.
 DRIVER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -30,13 +31,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.memory", "512m")
             .config("spark.driver.extraJavaOptions", DRIVER_OPTIONS)
             .config("spark.driver.extraClassPath", jars)
+            .config("spark.python.daemon.module", "semel.spark.daemon")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.local.dir", str(folder / "local"))
             .getOrCreate()
         )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
+    session.sparkContext.setLogLevel("OFF")
+    yield register(session)
     session.stop()

@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -93,8 +94,8 @@ def _drain(client: Consumer, topics: Sequence[str]) -> list[Got]:
     while open_ones:
         message = client.poll(CLIENT_S_MAX)
         assert message is not None, f"nothing came from {open_ones}"
-        if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
             open_ones.discard((message.topic(), message.partition()))
             continue
         found.append(_got(message))
@@ -119,19 +120,27 @@ def ledger_of(bootstrap: str, pipeline: str) -> Ledger:
     return read_ledger(pipeline, committed_offsets(cluster, pipeline, deadline=cluster.deadline()))
 
 
+def number_of(one: Got) -> int:
+    """The number a record was sent with: its value up to the first blank."""
+    return int((one.value or b"-1").split(b" ", 1)[0])
+
+
 def check_once(found: Sequence[Got], numbers: Iterable[int], *, ordered: bool) -> None:
     """Each number is there once; with `ordered`, those of one key stand in the order they were sent."""
-    seen = Counter(int(one.value or b"-1") for one in found)
-    wanted = Counter(numbers)
-    assert seen == wanted, f"lost {sorted((wanted - seen).elements())}, more than once {sorted((seen - wanted).elements())}"
-    if not ordered:
-        return
+    seen, wanted = Counter(map(number_of, found)), Counter(numbers)
+    lost, extra = sorted((wanted - seen).elements()), sorted((seen - wanted).elements())
+    assert (lost, extra) == ([], []), f"lost {lost}, more than once {extra}"
+    if ordered:
+        _check_order(found)
+
+
+def _check_order(found: Sequence[Got]) -> None:
     by_key: dict[bytes | None, list[Got]] = defaultdict(list)
     for one in found:
         by_key[one.key].append(one)
     for key, ones in by_key.items():
         assert len({one.partition for one in ones}) == 1, key
-        stood = [int(one.value or b"-1") for one in sorted(ones, key=lambda one: one.offset)]
+        stood = [number_of(one) for one in sorted(ones, key=lambda one: one.offset)]
         assert stood == sorted(stood), key
 
 
