@@ -28,7 +28,7 @@ help:  ## Show this list
 
 setup: $(READY)  ## Create .venv from the lock file (about a minute the first time)
 
-demo: $(READY)  ## Show in a few seconds what works
+demo: $(READY)  ## Kill a pipeline in the middle and count what came out (a minute or two)
 	@$(BIN)/semel demo $(DEMO_ARGS)
 
 test: lint  ## Every gate, then every test but the long ones
