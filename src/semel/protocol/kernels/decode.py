@@ -133,6 +133,13 @@ def _is_intact(batches: int, header: int, end: int) -> bool:
 
 
 @inlined
+def _sum_piece(crc: int, address: int, end: int, state: int) -> tuple[int, int]:
+    """Continue the checksum over what fills whole blocks; return it and the address after them."""
+    blocks = (end - address) // BLOCK_BYTES
+    return add_blocks(crc, address, blocks, state), address + blocks * BLOCK_BYTES
+
+
+@inlined
 def _finished(crc: int, address: int, end: int, state: int) -> int:
     """Return the checksum of a batch, of which all but a few bytes have been summed."""
     if crc == IN_STATE:
@@ -201,9 +208,7 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
                 store_item64(columns.header_places, row, source + headers_at)
             row += 1
         if source + at - summed >= piece_bytes:
-            blocks = (source + at - summed) // BLOCK_BYTES
-            crc = add_blocks(crc, summed, blocks, input_.state)
-            summed += blocks * BLOCK_BYTES
+            crc, summed = _sum_piece(crc, summed, source + at, input_.state)
     store_item64(sums, _ROWS, row)
     store_item64(sums, _KEY_BYTES, key_used)
     store_item64(sums, _VALUE_BYTES, value_used)
