@@ -17,17 +17,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-import semel
 from bench.measure.rounds import Figures, Options, Samples, Spread, print_table, ratio, run_rounds, write_json
-from bench.measure.servers import apache
+from bench.measure.servers import APACHE_CONFIG, APACHE_HEAP_MB, EmbeddedServer
 from bench.measure.spark_jobs import (
+    EVERYBODY,
+    PARTITIONS,
     SEMEL_KEYED,
     SEMEL_SOURCE,
     SEMEL_SPREAD,
     SPARK,
     SPARK_TUNED,
     Workload,
-    fresh_topic,
+    fresh_topics,
     made_rows,
     started_session,
     timed_copy,
@@ -35,6 +36,7 @@ from bench.measure.spark_jobs import (
     timed_write,
 )
 from bench.measure.spark_triggers import trigger_ms
+from semel.engine.apache import ApacheCluster
 
 READ, COPY, WRITE = "read", "copy", "write"
 CODECS = ("lz4", "zstd")
@@ -61,15 +63,28 @@ MANY_PARTITIONS = (100, 1_000)
 MEMORY_ROWS = 10_000_000
 QUICK_MEMORY_ROWS = 500_000
 MEMORY_MB_MAX = 512
+EMPTY_SOON = {"log.retention.check.interval.ms": "1000"}  # remove what was deleted before the disk is full
 WORKER_PROGRAM = b"semel.spark.daemon"
+
+
+@contextmanager
+def workload(
+    spark: SparkSession, bootstrap: str, *, codec: str, rows: int = 0, partitions: int = PARTITIONS
+) -> Iterator[Workload]:
+    """An empty topic to read, and one to write for everybody."""
+    with (
+        fresh_topics(bootstrap, 1, partitions) as (topic,),
+        fresh_topics(bootstrap, len(EVERYBODY)) as outputs,
+    ):
+        by_name = dict(zip(EVERYBODY, outputs, strict=True))
+        yield Workload(spark=spark, bootstrap=bootstrap, topic=topic, rows=rows, codec=codec, outputs=by_name)
 
 
 @contextmanager
 def filled(spark: SparkSession, bootstrap: str, rows: int, value_bytes: int, codec: str) -> Iterator[Workload]:
     """A topic as Java producers write it: Spark's own sink fills it."""
-    with fresh_topic(bootstrap) as topic:
-        work = Workload(spark=spark, bootstrap=bootstrap, topic=topic, rows=rows, codec=codec)
-        options = work.spark_sink(SPARK, topic)
+    with workload(spark, bootstrap, codec=codec, rows=rows) as work:
+        options = work.spark_sink(SPARK, work.topic)
         made_rows(spark, rows, value_bytes).write.format("kafka").options(**options).save()
         yield work
 
@@ -80,7 +95,6 @@ def measure_rates(spark: SparkSession, bootstrap: str, options: Options, value_b
     rows = in_all // value_bytes
     cached = made_rows(spark, rows, value_bytes).cache()
     cached.count()
-    everybody = list(dict.fromkeys(who for group in JOBS.values() for who in group))
 
     def one_round(who: str) -> Figures:
         timed = {
@@ -92,7 +106,7 @@ def measure_rates(spark: SparkSession, bootstrap: str, options: Options, value_b
 
     label = f"{codec}, {value_bytes} bytes"
     with filled(spark, bootstrap, rows, value_bytes, codec) as work:
-        samples = run_rounds(everybody, one_round, options.rounds, label=label)
+        samples = run_rounds(EVERYBODY, one_round, options.rounds, label=label)
     cached.unpersist()
     return samples
 
@@ -156,19 +170,30 @@ def measure_memory(spark: SparkSession, bootstrap: str, options: Options) -> dic
 
 
 def measure_partitions(spark: SparkSession, options: Options) -> dict[str, Samples]:
-    """Small triggers over many partitions, on the embedded broker."""
-    results: dict[str, Samples] = {}
+    """What a small trigger costs semel when a topic has many partitions, on the embedded broker."""
     triggers = QUICK_TRIGGERS if options.quick else TRIGGERS
+    results: dict[str, Samples] = {}
     for partitions in MANY_PARTITIONS:
-        with semel.Cluster(brokers=1) as cluster, fresh_topic(cluster.bootstrap, partitions) as topic:
-            work = Workload(spark=spark, bootstrap=cluster.bootstrap, topic=topic, rows=0, codec="none")
-            label = f"{partitions} partitions"
-            rounds = 1 if options.quick else options.rounds
-            results[label] = run_rounds(
-                (SEMEL_KEYED, SPARK), partial(trigger_ms, work, triggers=triggers), rounds, label=label, warm_up=False
-            )
-        show_triggers(label, results[label])
+        server = EmbeddedServer().start()
+        try:
+            with workload(spark, server.bootstrap, codec="none", partitions=partitions) as work:
+                one = partial(trigger_ms, work, triggers=triggers)
+                results[f"{partitions} partitions"] = run_rounds((SEMEL_KEYED,), one, options.rounds, label="many")
+        finally:
+            server.stop()
     return results
+
+
+def show_partitions(results: dict[str, Samples]) -> None:
+    """Times as they are: there is nobody to compare with."""
+    lines = [
+        [f"{label}, {row}", str(Spread.of(taken))]
+        for label, samples in results.items()
+        for row, figures in samples.items()
+        for taken in figures.values()
+    ]
+    print_table(["triggers over many partitions", "ms"], lines)
+    print()
 
 
 def measure_all(spark: SparkSession, bootstrap: str, options: Options) -> dict[str, object]:
@@ -184,6 +209,7 @@ def measure_all(spark: SparkSession, bootstrap: str, options: Options) -> dict[s
         triggers = measure_triggers(work, options)
     show_triggers("500 rows/s", triggers)
     partitions = measure_partitions(spark, options)
+    show_partitions(partitions)
     memory = measure_memory(spark, bootstrap, options)
     print_table(list(memory), [[f"{figure:,.0f}" for figure in memory.values()]])
     print(f"target: below {MEMORY_MB_MAX} MB")
@@ -194,12 +220,11 @@ def main() -> None:
     """Start a broker and a session, measure everything."""
     options = Options.parse(__doc__)
     print(options.note)
-    server = apache()
-    try:
-        with started_session() as spark:
-            results = measure_all(spark, server.start().bootstrap, options)
-    finally:
-        server.stop()
+    with (
+        ApacheCluster(brokers=1, heap_mb=APACHE_HEAP_MB, config=APACHE_CONFIG | EMPTY_SOON) as server,
+        started_session() as spark,
+    ):
+        results = measure_all(spark, server.bootstrap, options)
     write_json(options, "spark", results)
 
 

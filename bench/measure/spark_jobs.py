@@ -10,10 +10,11 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ from semel.errors import EnvironmentFailure
 
 PARTITIONS = 4
 DRIVER_MEMORY = "2g"
+SEGMENT_BYTES = 32 << 20  # only whole segments are removed when a topic is emptied
 QUERY_S_MAX = 600
 # Spark's producer as somebody would set it who wants throughput: large batches, and time to fill them.
 TUNED = {"kafka.batch.size": "524288", "kafka.linger.ms": "50", "kafka.buffer.memory": "134217728"}
@@ -37,6 +39,7 @@ SEMEL_SPREAD = "semel, spread"
 SEMEL_KEYED = "semel, keyed"
 SPARK = "Spark"
 SPARK_TUNED = "Spark, tuned"
+EVERYBODY = (SEMEL_SOURCE, SEMEL_SPREAD, SEMEL_KEYED, SPARK, SPARK_TUNED)
 PARTITIONING = {SEMEL_SOURCE: "source", SEMEL_SPREAD: "spread", SEMEL_KEYED: "keyed"}
 
 
@@ -57,7 +60,7 @@ def started_session() -> Iterator[SparkSession]:
             "spark.ui.showConsoleProgress": "false",
         }
         spark = semel.spark.session("semel bench", master="local[2]", config=settings)
-        spark.sparkContext.setLogLevel("ERROR")
+        spark.sparkContext.setLogLevel("OFF")  # a query that is stopped complains at length
         try:
             yield spark
         finally:
@@ -65,15 +68,30 @@ def started_session() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def fresh_topic(bootstrap: str, partitions: int = PARTITIONS) -> Iterator[str]:
-    """A topic that is gone afterwards."""
-    name = f"bench-{uuid.uuid4().hex[:12]}"
+def fresh_topics(bootstrap: str, count: int, partitions: int = PARTITIONS) -> Iterator[list[str]]:
+    """Topics that are gone afterwards."""
+    names = [f"bench-{uuid.uuid4().hex[:12]}" for _ in range(count)]
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(WAIT_S_MAX)
+    config = {"segment.bytes": str(SEGMENT_BYTES)}
+    for made in admin.create_topics([NewTopic(name, partitions, 1, config=config) for name in names]).values():
+        made.result(WAIT_S_MAX)
     try:
-        yield name
+        yield names
     finally:
-        admin.delete_topics([name])[name].result(WAIT_S_MAX)
+        for deleted in admin.delete_topics(names).values():
+            deleted.result(WAIT_S_MAX)
+
+
+@contextmanager
+def emptied(bootstrap: str, topic: str) -> Iterator[str]:
+    """Give a topic and empty it afterwards; Spark keeps its producers, which a deleted topic would puzzle."""
+    try:
+        yield topic
+    finally:
+        admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+        ends = [TopicPartition(topic, number, OFFSET_END) for number in range(PARTITIONS)]
+        for deleted in admin.delete_records(ends).values():
+            deleted.result(WAIT_S_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +103,11 @@ class Workload:
     topic: str
     rows: int
     codec: str
+    outputs: Mapping[str, str]
+
+    def output(self, who: str) -> AbstractContextManager[str]:
+        """Where one of them writes: empty now, and empty again afterwards."""
+        return emptied(self.bootstrap, self.outputs[who])
 
     def source(self) -> dict[str, str]:
         """Options of either source."""
@@ -123,7 +146,7 @@ def timed_read(work: Workload, who: str) -> float:
 def timed_copy(work: Workload, who: str) -> float:
     """Rows copied from topic to topic in a second by one streaming query, from its start to its end."""
     frame = work.spark.readStream.format(format_of(who)).options(**work.source()).load()
-    with fresh_topic(work.bootstrap) as target, tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint:
+    with work.output(who) as target, tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint:
         rate = _rate(work.rows, lambda: _finish(_start_copy(work, who, frame, target, checkpoint)))
         check_count(work, target)
     return rate
@@ -153,7 +176,7 @@ def _finish(query: StreamingQuery) -> None:
 
 def timed_write(work: Workload, who: str, cached: DataFrame) -> float:
     """Rows written in a second from memory."""
-    with fresh_topic(work.bootstrap) as target:
+    with work.output(who) as target:
         if format_of(who) == "kafka":
             writer = cached.write.format("kafka").options(**work.spark_sink(who, target))
             rate = _rate(work.rows, writer.save)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import semel
 from bench.measure.librdkafka import QUIET, WAIT_S_MAX
-from bench.measure.spark_jobs import SPARK, Workload, fresh_topic
+from bench.measure.spark_jobs import SPARK, Workload
 from semel.errors import EnvironmentFailure
 
 ROWS_PER_S = 500
@@ -51,7 +51,7 @@ def trickle(bootstrap: str, topic: str) -> Iterator[None]:
 def trigger_ms(work: Workload, who: str, triggers: int) -> dict[str, float]:
     """Medians over warm triggers that had rows, from topic to topic: the whole trigger, and the driver's part of it."""
     with (
-        fresh_topic(work.bootstrap) as target,
+        work.output(who) as target,
         tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint,
         trickle(work.bootstrap, work.topic),
     ):
