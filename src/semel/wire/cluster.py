@@ -6,6 +6,7 @@ Keeps: an unreachable broker costs time once, not on every call: it is left alon
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Collection
 from enum import IntEnum
@@ -213,3 +214,10 @@ _shared: dict[tuple[int, WireSettings], WireCluster] = {}
 def shared_cluster(settings: WireSettings) -> WireCluster:
     """Give this process's one cluster for these settings: connections outlive a Spark task in a reused worker."""
     return _shared.setdefault((os.getpid(), settings), WireCluster(settings))
+
+
+@atexit.register
+def _close_shared() -> None:
+    for (process, _), cluster in _shared.items():
+        if process == os.getpid():
+            cluster.close()
