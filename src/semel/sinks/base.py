@@ -47,6 +47,8 @@ class MicroBatch:
     offsets_before: Mapping[TopicPartition, int] | None = None
     # Whether an earlier run may have done part of it: it was planned before this process began.
     is_replay: bool = False
+    # How long ago it was planned.
+    age_ms: int = 0
     # A batch job instead of a micro-batch: its run, which the ledger remembers.
     run_id: str | None = None
 

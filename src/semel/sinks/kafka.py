@@ -8,7 +8,7 @@ brings the two together in the order that the guarantee needs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from semel.errors import ConfigError, FencedError
@@ -18,6 +18,7 @@ from semel.sinks.kafka_rows import RowWriter
 from semel.sinks.kafka_targets import Targets
 from semel.sinks.ledger import Ledger, ledger_entries, read_ledger
 from semel.sinks.ownership import check_not_taken_over, new_producer
+from semel.sinks.retention import ledger_kept_ms
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.deadline import Deadline
 from semel.wire.group_offsets import commit_offsets, committed_offsets, count_members
@@ -181,6 +182,9 @@ class KafkaSession:
             self.cluster, self.pipeline, deadline=self.cluster.deadline(), require_stable=True
         )
         self._ledger = read_ledger(self.pipeline, committed)
+        if self._ledger.is_empty:
+            kept_ms = ledger_kept_ms(self.cluster, self.pipeline, self.cluster.deadline())
+            self._ledger = replace(self._ledger, kept_ms=kept_ms)
         return self._ledger
 
     def add_targets(self) -> None:

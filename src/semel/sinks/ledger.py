@@ -78,6 +78,8 @@ class Ledger:
 
     offsets: Mapping[TopicPartition, int]
     last: Entry | None
+    # How long the brokers keep entries that nobody renews; None when that is not known.
+    kept_ms: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -118,7 +120,7 @@ def ledger_entries(
 def plan_micro_batch(ledger: Ledger, micro_batch: MicroBatch) -> Plan:
     """Decide; FencedError when somebody is ahead, OutcomeUnknownError when nobody can know."""
     if ledger.last is None:
-        return _plan_without_ledger(micro_batch)
+        return _plan_without_ledger(ledger, micro_batch)
     if micro_batch.run_id is not None:
         return Plan.SKIP if micro_batch.run_id in ledger.last.runs else Plan.RUN
     if ledger.last.query_id != micro_batch.query_id:
@@ -135,8 +137,11 @@ def plan_micro_batch(ledger: Ledger, micro_batch: MicroBatch) -> Plan:
     return Plan.RUN
 
 
-def _plan_without_ledger(micro_batch: MicroBatch) -> Plan:
+def _plan_without_ledger(ledger: Ledger, micro_batch: MicroBatch) -> Plan:
     if not micro_batch.is_replay:
+        return Plan.RUN
+    if micro_batch.id == 0 and ledger.kept_ms is not None and micro_batch.age_ms < ledger.kept_ms:
+        # The very first one, and not so long ago that an entry could have expired: it was never committed.
         return Plan.RUN
     raise OutcomeUnknownError(
         f"pipeline {micro_batch.pipeline!r} has no ledger, but micro-batch {micro_batch.id} was begun before",

@@ -140,6 +140,7 @@ class StreamRunner:
             offsets=planned.offsets,
             offsets_before=before,
             is_replay=planned.planned_ms < self._started_ms,
+            age_ms=RealClock().wall_ms() - planned.planned_ms,
         )
         MicroBatchRun(
             session=self._session,

@@ -145,6 +145,20 @@ def test_the_ledger_is_gone_and_the_micro_batch_was_begun_before() -> None:
     assert "ledger_missing" in caught.value.you_want
 
 
+def test_the_very_first_micro_batch_was_begun_but_cannot_have_been_committed() -> None:
+    """A pipeline whose first driver died young has no ledger either; its entry would not have expired yet."""
+    first = replace(MICRO_BATCH, id=0, is_replay=True, age_ms=999)
+    assert plan_micro_batch(Ledger(offsets={}, last=None, kept_ms=1_000), first) is Plan.RUN
+
+
+@pytest.mark.parametrize(("kept_ms", "age_ms", "micro_batch_id"), [(1_000, 1_000, 0), (None, 0, 0), (1_000, 0, 1)])
+def test_the_first_entry_may_have_expired(kept_ms: int | None, age_ms: int, micro_batch_id: int) -> None:
+    """S9: too long ago, or nobody says how long is too long, or there must have been an entry before."""
+    begun = replace(MICRO_BATCH, id=micro_batch_id, is_replay=True, age_ms=age_ms)
+    with pytest.raises(OutcomeUnknownError):
+        plan_micro_batch(Ledger(offsets={}, last=None, kept_ms=kept_ms), begun)
+
+
 @pytest.mark.parametrize(("committed", "plan"), [(3, Plan.RUN), (4, Plan.RUN), (5, Plan.SKIP)])
 def test_the_same_query(committed: int, plan: Plan) -> None:
     """Empty micro-batches leave no entry (S6), so the ledger may be more than one behind."""
