@@ -34,7 +34,7 @@ log = logging.getLogger("semel.spark")
 
 RUNS_MAX = 4
 # Words in the text of an error, since Spark hands on a task's error as text: wrong rows or settings stay wrong.
-FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED")
+FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION")
 SMALL_ROWS_MAX = 20_000
 ENCODED_DDL = "writer int, target int, task int, number long, records long, batch binary"
 RESULT_DDL = "task int, target int, records long"

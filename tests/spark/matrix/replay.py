@@ -26,7 +26,6 @@ from tests.spark.sink_jobs import Got, Killed, check_once, ledger_of, new_topics
 ROWS = 20
 MICRO_BATCHES = 2
 RUNS_MAX = 4
-SOURCE = TopicPartition("source", 0)
 _numbers = count()
 
 
@@ -50,13 +49,15 @@ class Replay:
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     pipeline: str = field(default_factory=lambda: f"replay-{next(_numbers)}")
     topic: str = ""
+    source: TopicPartition = field(init=False)
     done: int = 0
     begun: int = -1
     drivers: int = 0
 
     def __post_init__(self) -> None:
-        """Make the output topic."""
-        (self.topic,) = new_topics(self.bootstrap, 3)
+        """Make the topics; the ledger names the source's, so it has to exist."""
+        self.topic, source = new_topics(self.bootstrap, 3, 1)
+        self.source = TopicPartition(source, 0)
 
     def drive(self, on_step: OnStep = ignore_step) -> None:
         """One driver's life: every micro-batch that is not known to be done."""
@@ -83,8 +84,8 @@ class Replay:
             query_id="one",
             id=self.done,
             guarantee=Guarantee.EXACTLY_ONCE,
-            offsets={SOURCE: (self.done + 1) * ROWS},
-            offsets_before={SOURCE: self.done * ROWS},
+            offsets={self.source: (self.done + 1) * ROWS},
+            offsets_before={self.source: self.done * ROWS},
             is_replay=is_replay,
         )
 
@@ -108,6 +109,6 @@ class Replay:
         """Every row once, keys in order, and every micro-batch in the ledger once."""
         check_once(self.output(), range(self.micro_batches * ROWS), ordered=self.partitioning == "keyed")
         ledger = ledger_of(self.bootstrap, self.pipeline)
-        assert ledger.offsets == {SOURCE: self.micro_batches * ROWS}
+        assert ledger.offsets == {self.source: self.micro_batches * ROWS}
         assert ledger.last is not None
         assert (ledger.last.micro_batch_id, ledger.last.number) == (self.micro_batches - 1, self.micro_batches)
