@@ -18,8 +18,10 @@ from semel.cli.demo_orders import Count, judge_effects
 from semel.cli.demo_pipeline import PAYMENTS, SHIPMENTS
 from semel.cli.exit_code import ExitCode
 from semel.guarantee import Guarantee
+from tests.support.waiting import eventually
 
 ORDERS = 80
+START_S_MAX = 120
 END_S_MAX = 60
 
 
@@ -31,14 +33,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     tempfile.tempdir = None
     assert list(tmp_path.iterdir()) == []
-    assert [entry for entry in Path("/proc").glob("[0-9]*") if mentions(entry, str(tmp_path))] == []
+    assert processes_with(str(tmp_path)) == []
 
 
-def mentions(process: Path, text: str) -> bool:
-    try:
-        return text.encode() in (process / "cmdline").read_bytes()
-    except OSError:
-        return False
+def processes_with(text: str) -> list[str]:
+    """The command lines of running processes that hold this text."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in line:
+            found.append(line)
+    return found
 
 
 def count(*, lost: int = 0, doubled: int = 0, unexpected: int = 0) -> Count:
@@ -84,6 +92,9 @@ def test_an_interrupted_demo_leaves_neither_process_nor_folder(folder: Path) -> 
         assert process.stderr is not None
         try:
             assert "starting the pipeline's driver" in process.stderr.readline()
+            eventually(
+                lambda: list(folder.glob("*/*/checkpoint/offsets/0")), START_S_MAX, what="a micro-batch is planned"
+            )
             process.send_signal(signal.SIGINT)
             assert process.wait(END_S_MAX) == ExitCode.INTERRUPTED
         finally:
