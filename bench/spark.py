@@ -9,6 +9,7 @@ second, where less is better. At the end: triggers over many partitions (embedde
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +37,7 @@ from bench.measure.spark_jobs import (
     timed_write,
 )
 from bench.measure.spark_triggers import trigger_ms
+from semel.cli.demo_driver import session_members
 from semel.engine.apache import ApacheCluster
 
 READ, COPY, WRITE = "read", "copy", "write"
@@ -147,11 +149,12 @@ def show_triggers(title: str, samples: Samples) -> None:
 
 
 def worker_memory_mb() -> float:
-    """The most that any of Spark's Python workers ever held, in MB."""
+    """The most that any Python worker of this session's Spark ever held, in MB."""
     peaks = [0.0]
-    for process in Path("/proc").glob("[0-9]*"):
+    for number in session_members(os.getsid(0)):
+        process = Path("/proc", str(number))
         try:
-            if WORKER_PROGRAM in (process / "cmdline").read_bytes():
+            if WORKER_PROGRAM in (process / "cmdline").read_bytes().split(b"\0"):
                 status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
                 peaks.append(int(status["VmHWM"].split()[0]) * 1024 / 1e6)
         except (OSError, KeyError):
