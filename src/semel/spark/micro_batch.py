@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -99,7 +100,7 @@ class MicroBatchRun:
                 return 0
             try:
                 return self._commit_rows(producer)
-            except (SemelError, PySparkException) as error:
+            except (SemelError, PySparkException, Py4JJavaError) as error:
                 self._recover(error, run)
         raise AssertionError("the last run raises")
 
@@ -122,7 +123,7 @@ class MicroBatchRun:
         self.on_step(CommitStep.COMMITTED)
         return total
 
-    def _recover(self, error: SemelError | PySparkException, run: int) -> None:
+    def _recover(self, error: SemelError | PySparkException | Py4JJavaError, run: int) -> None:
         """Undo a run that failed and decide whether there is another."""
         if isinstance(error, OutcomeUnknownError):
             raise error

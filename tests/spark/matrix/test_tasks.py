@@ -1,0 +1,71 @@
+"""Tasks die in the middle of writing; what they wrote is never seen, and the rows are written again."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from tests.spark.matrix.conftest import Make
+from tests.spark.sink_jobs import read_all
+
+SCHEMA = "key binary, value string"
+FILLING = b" " + b"x" * 950_000
+
+
+def _die_once(marker: str, after_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give rows one by one, made big so that the first are sent before the last are there."""
+    seen = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            seen += 1
+            big = (row["value"].encode() + FILLING).decode()
+            yield pa.RecordBatch.from_pylist([{"key": row["key"], "value": big}], schema=batch.schema)
+            if seen == after_rows and _is_first(marker):
+                os._exit(17)
+
+
+def _is_first(marker: str) -> bool:
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("partitioning", ["keyed", "spread"])
+def test_a_task_dies_in_the_middle(make: Make, tmp_path: Path, partitioning: str) -> None:
+    marker = tmp_path / "died"
+
+    def shape(rows: DataFrame) -> DataFrame:
+        return rows.mapInArrow(partial(_die_once, str(marker), 10), SCHEMA)
+
+    pipeline = make(partitioning, shape=shape)
+    assert pipeline.survive() == []
+    assert marker.exists()
+    pipeline.check()
+    if partitioning == "spread":
+        seen = read_all(pipeline.bootstrap, pipeline.topic, isolation="read_uncommitted")
+        assert len(seen) > len(pipeline.output()), "the task died before it had written anything"
+
+
+def _fail_once(marker: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    if _is_first(marker):
+        raise RuntimeError("once")
+
+
+@pytest.mark.parametrize("partitioning", ["keyed", "spread"])
+def test_a_task_fails(make: Make, tmp_path: Path, partitioning: str) -> None:
+    marker = tmp_path / "failed"
+
+    def shape(rows: DataFrame) -> DataFrame:
+        return rows.mapInArrow(partial(_fail_once, str(marker)), SCHEMA)
+
+    pipeline = make(partitioning, shape=shape)
+    assert pipeline.survive() == []
+    assert marker.exists()
+    pipeline.check()
