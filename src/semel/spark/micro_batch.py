@@ -173,6 +173,9 @@ class MicroBatchRun:
         writer = self.session.writer(self.micro_batch, producer, writers)
         rows = self.rows.coalesce(1) if writers == 1 else self.rows
         match self.session.sink.partitioning:
+            case Partitioning.KEYED if writers == 1:
+                # One task writes to every partition, so nothing has to be shuffled to its writer.
+                result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
             case Partitioning.KEYED:
                 encoded = rows.mapInArrow(partial(_encode_task, writer), ENCODED_DDL)
                 result = encoded.repartitionById(writers, "writer").mapInArrow(
