@@ -1,0 +1,77 @@
+"""M30: the checkpoint is lost; the pipeline continues from its ledger, nothing lost, nothing twice."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import semel
+from semel.sinks.base import CommitStep
+from tests.spark.conftest import spark
+from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, new_topics
+
+__all__ = ["spark"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as started:
+        yield started
+
+
+@pytest.fixture
+def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
+    source, output = new_topics(cluster.bootstrap, 3, 3)
+    fill(cluster.bootstrap, source, range(60))
+    return Job(
+        spark=spark,
+        bootstrap=cluster.bootstrap,
+        source=source,
+        outputs=(output,),
+        checkpoint=str(tmp_path / "checkpoint"),
+        per_trigger=30,
+    )
+
+
+@pytest.mark.parametrize("step", [CommitStep.ROWS_WRITTEN, CommitStep.COMMITTED])
+def test_the_ledger_continues(copy: Job, step: CommitStep) -> None:
+    """A crash in the second micro-batch and the loss of the checkpoint at once."""
+    kill = KillAfter(step, nth=2)
+    assert "Killed" in (copy.run(kill) or "")
+    shutil.rmtree(copy.checkpoint)
+    fill(copy.bootstrap, copy.source, range(60, 80))
+    copy.source_options = {"startingOffsets": "ledger", "ledger": copy.pipeline}
+    copy.finish()
+    check_once(copy.output(), range(80), ordered=True)
+
+
+def test_without_the_ledger_it_is_refused(copy: Job) -> None:
+    copy.finish()
+    shutil.rmtree(copy.checkpoint)
+    failure = copy.run() or ""
+    assert "this query would begin at 0 and repeat records" in failure
+    assert 'startingOffsets="ledger"' in failure
+    check_once(copy.output(), range(60), ordered=True)
+
+
+def test_a_source_that_cannot_say_where_it_begins_is_refused(copy: Job) -> None:
+    copy.finish()
+    shutil.rmtree(copy.checkpoint)
+    copy.format = "kafka"
+    assert "was last written by query" in (copy.run() or "")
+    check_once(copy.output(), range(60), ordered=True)
+
+
+def test_the_old_checkpoint_comes_back(copy: Job) -> None:
+    """After a new query took over, the old one is refused: its checkpoint knows nothing of what was done since."""
+    copy.finish()
+    kept = copy.checkpoint
+    copy.checkpoint = f"{kept}-new"
+    copy.source_options = {"startingOffsets": "ledger", "ledger": copy.pipeline}
+    fill(copy.bootstrap, copy.source, range(60, 80))
+    copy.finish()
+    copy.checkpoint = kept
+    assert "this query would begin at" in (copy.run() or "")
+    check_once(copy.output(), range(80), ordered=True)

@@ -1,0 +1,78 @@
+"""M31: two drivers of one pipeline: the older is fenced and says so, the newer is unharmed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import semel
+from semel.sinks.base import CommitStep
+from semel.sinks.kafka import KafkaOutput
+from tests.spark.conftest import spark
+from tests.spark.sink_jobs import Job, check_once, fill, new_topics
+
+__all__ = ["spark"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as started:
+        yield started
+
+
+@pytest.fixture
+def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
+    source, output = new_topics(cluster.bootstrap, 3, 3)
+    fill(cluster.bootstrap, source, range(60))
+    return Job(
+        spark=spark,
+        bootstrap=cluster.bootstrap,
+        source=source,
+        outputs=(output,),
+        checkpoint=str(tmp_path / "checkpoint"),
+        format="kafka",
+    )
+
+
+@pytest.mark.parametrize(
+    "step", [CommitStep.OWNED, CommitStep.OPENED, CommitStep.ROWS_WRITTEN, CommitStep.OFFSETS_WRITTEN]
+)
+def test_the_older_one_is_fenced(copy: Job, step: CommitStep) -> None:
+    """A newer driver takes over in the middle of the older one's micro-batch."""
+    taken: list[int] = []
+    newer = KafkaOutput(copy.bootstrap, copy.outputs[0]).open(copy.pipeline)
+
+    def take_over(now: CommitStep) -> None:
+        if now is step and not taken:
+            taken.append(newer.own().producer_epoch)
+
+    failure = copy.run(take_over) or ""
+    assert taken
+    assert "FencedError" in failure
+    assert copy.output() == []
+    newer.add_targets()
+    newer.commit()
+    newer.own()
+
+
+def test_the_older_one_wakes_up_after_the_newer_has_finished(copy: Job) -> None:
+    """The same checkpoint, copied: the newer driver does all there is; the older one then writes nothing."""
+    done: list[int] = []
+    newer = Job(
+        spark=copy.spark,
+        bootstrap=copy.bootstrap,
+        source=copy.source,
+        outputs=copy.outputs,
+        checkpoint=copy.checkpoint,
+        pipeline=copy.pipeline,
+        format="kafka",
+    )
+    older = KafkaOutput(copy.bootstrap, copy.outputs[0]).open(copy.pipeline)
+    done.append(older.own().producer_epoch)
+    newer.finish()
+    with pytest.raises(semel.SemelError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+        older.own()
+    fill(copy.bootstrap, copy.source, range(60, 80))
+    newer.finish()
+    check_once(newer.output(), range(80), ordered=True)

@@ -1,0 +1,149 @@
+"""Wrong rows and wrong settings: a clear error, before anything is written or instead of it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+
+import semel
+from semel.errors import BrokerError, ConfigError, ConnectionFailure
+from tests.spark.sink_jobs import Job, check_once, fill, new_topics, read_all
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as started:
+        yield started
+
+
+@pytest.fixture
+def output(cluster: semel.Cluster) -> str:
+    (name,) = new_topics(cluster.bootstrap, 3)
+    return name
+
+
+Write = Callable[..., int]
+
+
+@pytest.fixture
+def write(spark: SparkSession, cluster: semel.Cluster, output: str) -> Write:
+    """Write one row made from SQL expressions."""
+
+    def run(*columns: str, bootstrap: str | None = None, options: dict[str, str] | None = None, **sink: object) -> int:
+        rows = spark.range(1).selectExpr(*columns)
+        given = {"kafka.bootstrap.servers": bootstrap or cluster.bootstrap} | (options or {})
+        target = semel.KafkaSink(given, output, **sink)  # type: ignore[arg-type]
+        return semel.write_batch(rows, target, pipeline=f"refused-{output}", run_id="one")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (("id as amount",), "no column named value"),
+        (("id as value",), "column 'value' is bigint, a record needs binary or string"),
+        (("'v' as value", "id as key"), "column 'key' is bigint"),
+        (("'v' as value", "id as partition"), "column 'partition' is bigint, a record needs int"),
+        (("'v' as value", "id as timestamp"), "column 'timestamp' is bigint"),
+        (("'v' as value", "map('a', 'b') as headers"), "column 'headers' is map<string,string>"),
+        (("'v' as value", "1 as topic"), "column 'topic' is int"),
+    ],
+)
+def test_wrong_types(write: Write, cluster: semel.Cluster, output: str, columns: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        write(*columns)
+    assert read_all(cluster.bootstrap, output, isolation="read_uncommitted") == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (("'v' as value", "int(7) as partition"), "partition 7 of .*, which has partitions 0 to 2"),
+        (("'v' as value", "int(-1) as partition"), "partition -1 of"),
+        (("'v' as value", "'other' as topic"), "topic 'other', which is not an output of this sink"),
+        (("repeat('x', 2000000) as value",), "MESSAGE_TOO_LARGE"),
+    ],
+)
+def test_wrong_rows(write: Write, cluster: semel.Cluster, output: str, columns: tuple[str, ...], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        write(*columns)
+    assert read_all(cluster.bootstrap, output) == []
+
+
+def test_a_broker_that_is_not_there(write: Write) -> None:
+    with pytest.raises(ConnectionFailure, match="no broker can be reached"):
+        write("'v' as value", bootstrap="127.0.0.1:1", options={"kafka.default.api.timeout.ms": "1000"})
+
+
+def test_a_transaction_timeout_above_the_brokers(write: Write) -> None:
+    with pytest.raises(BrokerError, match="INVALID_TRANSACTION_TIMEOUT"):
+        write("'v' as value", transaction_timeout_ms=900_001)
+
+
+def test_an_unknown_topic(spark: SparkSession, cluster: semel.Cluster) -> None:
+    with pytest.raises(ConfigError, match="the output topic 'nowhere' does not exist"):
+        semel.write_batch(
+            spark.range(1).selectExpr("'v' as value"),
+            semel.KafkaSink(cluster.bootstrap, "nowhere"),
+            pipeline="p",
+            run_id="one",
+        )
+
+
+def test_a_group_with_live_members(write: Write, cluster: semel.Cluster, output: str) -> None:
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"refused-{output}"})
+    member.subscribe([output])
+    try:
+        eventually(lambda: member.poll(0.1) is None and member.assignment(), what="the consumer is a member")
+        with pytest.raises(ConfigError, match="has 1 live members, so it is not a pipeline's"):
+            write("'v' as value")
+    finally:
+        member.close()
+
+
+def test_a_group_that_is_a_consumers(write: Write, cluster: semel.Cluster, output: str) -> None:
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"refused-{output}"})
+    member.commit(offsets=[TopicPartition(output, 0, 5)], asynchronous=False)
+    member.close()
+    with pytest.raises(ConfigError, match="that no pipeline wrote"):
+        write("'v' as value")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 201])
+def test_a_wrong_pipeline_name(spark: SparkSession, cluster: semel.Cluster, output: str, name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot name a pipeline"):
+        semel.write_batch(
+            spark.range(1).selectExpr("'v' as value"),
+            semel.KafkaSink(cluster.bootstrap, output),
+            pipeline=name,
+            run_id="one",
+        )
+
+
+def test_two_pipelines_of_one_name(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
+    """Another query that reads another topic under the same name is refused, and the first goes on."""
+    jobs = []
+    for folder in ("a", "b"):
+        source, output = new_topics(cluster.bootstrap, 3, 3)
+        fill(cluster.bootstrap, source, range(20))
+        jobs.append(
+            Job(
+                spark=spark,
+                bootstrap=cluster.bootstrap,
+                source=source,
+                outputs=(output,),
+                checkpoint=str(tmp_path / folder),
+                pipeline=f"same-{tmp_path.name}",
+            )
+        )
+    first, second = jobs
+    first.finish()
+    assert "another pipeline name" in (second.run() or "")
+    assert second.output() == []
+    fill(cluster.bootstrap, first.source, range(20, 30))
+    first.finish()
+    check_once(first.output(), range(30), ordered=True)
