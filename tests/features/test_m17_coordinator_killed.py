@@ -14,7 +14,7 @@ import semel
 from semel.broker.intercept import Action, Delay, DropRequest, Hook, Seen
 from semel.protocol.message import Message
 from semel.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from tests.features.producers import JAVA, LIBRARIES, TransactionalProducer
+from tests.features.producers import LIBRARIES, TransactionalProducer
 from tests.features.reading import coordinator_of, described, seen, wait_complete
 from tests.features.tickets import MakeProducer
 from tests.support.waiting import eventually
@@ -79,19 +79,11 @@ def run_ended(producer: TransactionalProducer, killer: Killer, name: str) -> Non
 
 @OUTCOMES
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("library", [JAVA, "confluent"])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_all_or_nothing(
     tickets: semel.Cluster, producer_of: MakeProducer, library: str, step: str, commit: bool
 ) -> None:
     kill_at(tickets, producer_of(library), step, commit=commit)
-
-
-@pytest.mark.parametrize("library", [library for library in LIBRARIES if library not in (JAVA, "confluent")])
-@pytest.mark.parametrize("step", ["before prepare", "between markers"])
-def test_all_or_nothing_with_the_other_libraries(
-    tickets: semel.Cluster, producer_of: MakeProducer, library: str, step: str
-) -> None:
-    kill_at(tickets, producer_of(library), step, commit=True)
 
 
 def kill_at(cluster: semel.Cluster, producer: TransactionalProducer, step: str, *, commit: bool) -> None:

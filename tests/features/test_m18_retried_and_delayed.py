@@ -13,7 +13,7 @@ import pytest
 import semel
 from semel.broker.intercept import Action, CutMidFrame, Delay, DropRequest, DropResponse, Seen
 from semel.protocol.error_codes import ErrorCode
-from tests.features.producers import JAVA, TransactionalProducer
+from tests.features.producers import JAVA, LIBRARIES, TransactionalProducer
 from tests.features.reading import committed_offset, seen, wait_complete
 from tests.features.tickets import MakeProducer
 from tests.support.transactional import RawTransactions
@@ -56,8 +56,8 @@ STEPS = [Step(api, nth) for api in APIS for nth in ((0, 2) if api != "InitProduc
 OLDER_STEPS = [*STEPS, Step("AddOffsetsToTxn", 0), Step("AddOffsetsToTxn", 2)]
 CASES = [
     (library, step, fault)
-    for library, steps in ((JAVA, STEPS), ("confluent", OLDER_STEPS))
-    for step in steps
+    for library in LIBRARIES
+    for step in (STEPS if library == JAVA else OLDER_STEPS)
     for fault in (ACTIONS if step.nth == 0 else ("request lost", "answer lost"))
 ]
 
