@@ -3,7 +3,7 @@
 Each test shows the whole first (the promise), then the part (where it ends).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,6 +16,8 @@ from semel.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tests.clients.choice import NAMES, OLD_JAVA, Jvms, make_driver
+from tests.clients.drivers.face import Endpoint
 from tests.features.reading import visible, wait_complete
 from tests.features.tickets import SETTINGS
 from tests.support.transactional import RawTransactions
@@ -40,6 +42,22 @@ def cluster() -> Iterator[semel.Cluster]:
     topics = [TopicSpec(name="latest", config=COMPACTED), TopicSpec(name="recent", config=SHORT)]
     with semel.Cluster(brokers=3, topics=[*topics, "status:3"], config=QUICK) as started:
         yield started
+
+
+Read = Callable[..., list[str]]
+
+
+@pytest.fixture(params=[*NAMES, OLD_JAVA])
+def read(request: pytest.FixtureRequest, cluster: semel.Cluster, jvms: Jvms) -> Iterator[Read]:
+    """Read with read_committed through one client library."""
+    driver = make_driver(request.param, Endpoint(bootstrap=cluster.bootstrap), jvms)
+
+    def values(topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[str]:
+        found = driver.consume(topic, {partition: offset}, count, committed=True)
+        return [(one.value or b"").decode() for one in found]
+
+    yield values
+    driver.close()
 
 
 def commit(cluster: semel.Cluster, rows: list[tuple[str, int, str, str]]) -> None:
@@ -67,15 +85,16 @@ def start_of(cluster: semel.Cluster, topic: str) -> int:
     return cluster.core.brokers[leader].partitions[topic, 0].log.log_start_offset
 
 
-def test_compaction_takes_a_part_that_was_overwritten(cluster: semel.Cluster) -> None:
+def test_compaction_takes_a_part_that_was_overwritten(cluster: semel.Cluster, read: Read) -> None:
     commit(cluster, [("latest", 0, "order", "sold"), ("latest", 0, "seat", "taken")])
     assert visible(cluster, "latest") == ["sold", "taken"]
     commit(cluster, [("latest", 0, "order", "paid"), ("latest", 0, "other", "1"), ("latest", 0, "other", "2")])
     eventually(lambda: "sold" not in visible(cluster, "latest"), what="compaction")
     assert visible(cluster, "latest")[:2] == ["taken", "paid"], "a late reader sees the seat without its order"
+    assert read("latest", 2)[:2] == ["taken", "paid"]
 
 
-def test_retention_takes_the_first_segment(cluster: semel.Cluster) -> None:
+def test_retention_takes_the_first_segment(cluster: semel.Cluster, read: Read) -> None:
     values = [str(number) for number in range(8)]
     commit(cluster, [("recent", 0, "k", value) for value in values])
     assert visible(cluster, "recent") == values
@@ -84,16 +103,18 @@ def test_retention_takes_the_first_segment(cluster: semel.Cluster) -> None:
     left = visible(cluster, "recent", offset=start)
     assert 0 < len(left) < len(values)
     assert left == values[-len(left) :]
+    assert read("recent", len(left), offset=start) == left
 
 
-def test_a_seek_lands_in_the_middle(cluster: semel.Cluster) -> None:
+def test_a_seek_lands_in_the_middle(cluster: semel.Cluster, read: Read) -> None:
     commit(cluster, [("status", 0, "k", value) for value in ("first", "second", "third")])
     assert visible(cluster, "status") == ["first", "second", "third"]
-    assert visible(cluster, "status", offset=1) == ["second", "third"]
+    assert read("status", 3) == ["first", "second", "third"]
+    assert read("status", 2, offset=1) == ["second", "third"]
 
 
-def test_a_reader_of_some_partitions_sees_some_of_it(cluster: semel.Cluster) -> None:
+def test_a_reader_of_some_partitions_sees_some_of_it(cluster: semel.Cluster, read: Read) -> None:
     commit(cluster, [("status", partition, "k", f"part {partition}") for partition in range(3)])
     whole = [value for partition in range(3) for value in visible(cluster, "status", partition)]
     assert whole == ["part 0", "part 1", "part 2"]
-    assert visible(cluster, "status", 1) == ["part 1"]
+    assert read("status", 1, partition=1) == ["part 1"]
