@@ -95,18 +95,19 @@ class CopyJob:
         return Copier(java_command("CopyJob", *arguments), self._folder / f"copier-{self._starts}")
 
     def run(self, ends: dict[int, int], pause_s: float) -> None:
-        """Go on hurting the job until it is done."""
+        """Hurt the job after each tenth of the work, and whenever it has gone on for a while, until it is done."""
         deadline = time.monotonic() + SECONDS_MAX
-        fault_at = time.monotonic() + 2 * pause_s
-        while not self._is_done(ends):
+        total = sum(ends.values())
+        fault_at, fault_progress = time.monotonic() + 2 * pause_s, total // 10
+        while (progress := self._copied(ends)) < total:
             assert time.monotonic() < deadline, f"not done: {self.faults}"
-            if time.monotonic() >= fault_at:
+            if time.monotonic() >= fault_at or progress >= fault_progress:
                 self._hurt()
-                fault_at = time.monotonic() + pause_s
-            time.sleep(0.1)
+                fault_at, fault_progress = time.monotonic() + pause_s, progress + total // 10
+            time.sleep(0.02)
 
-    def _is_done(self, ends: dict[int, int]) -> bool:
-        return all(committed_offset(self._cluster, GROUP, SOURCE, part) == end for part, end in ends.items())
+    def _copied(self, ends: dict[int, int]) -> int:
+        return sum(max(0, committed_offset(self._cluster, GROUP, SOURCE, part)) for part in ends)
 
     def _hurt(self) -> None:
         if (self.faults.kills + self.faults.restarts) % 2:
