@@ -1,0 +1,95 @@
+"""The defaults of client libraries that matter for a guarantee, by the Java clients' names.
+
+Sources: the ProducerConfig and ConsumerConfig of Apache Kafka 2.8, 3.0 and 4.0 (KIP-679, KIP-1030); CONFIGURATION.md of
+         librdkafka; config.go of sarama; the DEFAULT_CONFIG of kafka-python 2.0, 2.2 and 3.0; aiokafka's constructors.
+"""
+
+from __future__ import annotations
+
+from semel.clients.setting_library import Library
+
+FOREVER = str(2**31 - 1)
+
+_JAVA = {
+    "acks": "all",
+    "auto.offset.reset": "latest",
+    "delivery.timeout.ms": "120000",
+    "enable.auto.commit": "true",
+    "enable.idempotence": "true",
+    "isolation.level": "read_uncommitted",
+    "linger.ms": "5",
+    "max.in.flight.requests.per.connection": "5",
+    "max.poll.interval.ms": "300000",
+    "max.request.size": "1048576",
+    "partitioner.class": "murmur2",
+    "request.timeout.ms": "30000",
+    "retries": FOREVER,
+    "session.timeout.ms": "45000",
+    "transaction.timeout.ms": "60000",
+}
+_LIBRDKAFKA = {
+    **_JAVA,
+    "delivery.timeout.ms": "300000",
+    "enable.auto.offset.store": "true",
+    "enable.idempotence": "false",
+    "isolation.level": "read_committed",
+    "max.in.flight.requests.per.connection": "1000000",
+    "max.request.size": "1000000",
+    "partitioner.class": "consistent_random",
+}
+_SARAMA = {
+    **_JAVA,
+    "acks": "1",
+    "enable.idempotence": "false",
+    "linger.ms": "0",
+    "partitioner.class": "fnv-1a",
+    "request.timeout.ms": "10000",
+    "retries": "3",
+}
+_KAFKA_PYTHON = {**_JAVA, "linger.ms": "0"}
+_AIOKAFKA = {
+    **_JAVA,
+    "acks": "1",
+    "delivery.timeout.ms": "40000",
+    "enable.idempotence": "false",
+    "linger.ms": "0",
+    "max.in.flight.requests.per.connection": "1",
+    "request.timeout.ms": "40000",
+    "session.timeout.ms": "10000",
+}
+_WEAK = {"acks": "1", "enable.idempotence": "false"}
+
+
+def defaults_of(library: Library) -> dict[str, str]:
+    """What a client has in force when nothing was written."""
+    match library.name:
+        case "java":
+            return _java(library.version)
+        case "librdkafka":
+            return dict(_LIBRDKAFKA)
+        case "sarama":
+            return dict(_SARAMA)
+        case "kafka-python":
+            return _kafka_python(library.version)
+        case _:
+            return dict(_AIOKAFKA)
+
+
+def _java(version: tuple[int, int]) -> dict[str, str]:
+    values = dict(_JAVA)
+    if version < (4, 0):
+        values["linger.ms"] = "0"
+    if version < (3, 0):
+        values |= _WEAK | {"session.timeout.ms": "10000"}
+    if version < (2, 1):
+        values |= {"retries": "0"}
+    return values
+
+
+def _kafka_python(version: tuple[int, int]) -> dict[str, str]:
+    values = dict(_KAFKA_PYTHON)
+    if version < (3, 0):
+        values |= _WEAK
+    if version < (2, 1):
+        values |= {"retries": "0", "session.timeout.ms": "10000"}
+    return values
