@@ -1,0 +1,22 @@
+"""Progress: once everything is healed, every client gets its work done within the limit."""
+
+from collections.abc import Sequence
+
+from semel.history.anomaly import Breach, Inconsistency
+from semel.history.op import Op, Settle
+from semel.history.outcome import Outcome
+from semel.history.verdict import Judgement
+from semel.history.view import acts
+
+LAW = "progress"
+
+
+def judge(history: Sequence[Op]) -> Judgement:
+    """Whatever had to settle and did not is a breach."""
+    settled = list(acts(history, Settle))
+    breaches = tuple(
+        Breach(kind=Inconsistency.STALLED, text=f"{op.client}: {act.what}: {op.error or 'not done'}")
+        for op, act in settled
+        if op.outcome is not Outcome.OK
+    )
+    return Judgement(law=LAW, weighed=len(settled), breaches=breaches)

@@ -1,0 +1,125 @@
+"""Ops: what one client did, what it was told, and when. A history is the list of them in the order they ended.
+
+Why: `invoked` and `returned` number the beginnings and ends of all ops of a run in one sequence, so "this was over
+     before that began" is a comparison of two integers, and no clock is needed to judge.
+"""
+
+from dataclasses import dataclass
+
+from semel.history.outcome import Outcome
+
+Place = tuple[str, int]  # topic and partition
+ACKS_ALL = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """One record sent until it was acknowledged or given up. Values are unique in a run.
+
+    `producer` names the producer id and epoch of an idempotent producer; plain ones have none.
+    """
+
+    value: str
+    place: Place
+    acks: int = ACKS_ALL
+    producer: str = ""
+    transaction: str = ""
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """A commit or an abort, asked for until it was answered or given up."""
+
+    transaction: str
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """InitProducerId: the caller becomes the owner of a transactional id."""
+
+    transactional_id: str
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One fetch: the records a client of this isolation sees from `offset_start` on, before `offset_next`.
+
+    `final` marks the reads after everything was healed, which together cover the whole partition.
+    """
+
+    place: Place
+    committed: bool
+    leader_epoch: int = -1
+    offset_start: int = 0
+    offset_next: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    records: tuple[tuple[int, str], ...] = ()
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffset:
+    """One attempt to commit a group's offset, alone or as part of a transaction."""
+
+    group: str
+    place: Place
+    offset_next: int
+    transaction: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOffset:
+    """What the group's coordinator says is committed; -1 is nothing yet."""
+
+    group: str
+    place: Place
+    offset_next: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A look into one replica's log: its batches as (base offset, leader epoch, checksum), oldest first."""
+
+    place: Place
+    broker: int
+    high_watermark: int
+    batches: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inject:
+    """A fault that fired, or the end of one."""
+
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Something that must succeed once everything is healed."""
+
+    what: str
+
+
+Act = Send | EndTransaction | Own | Read | CommitOffset | FetchOffset | Replica | Inject | Settle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One act of one client, from its beginning to its end; `error` is what it was last told."""
+
+    client: str
+    act: Act
+    outcome: Outcome = Outcome.OK
+    invoked: int
+    returned: int
+    at_ms: int = 0
+    error: str = ""
+
+    def is_before(self, other: "Op") -> bool:
+        """Whether this was over when the other began."""
+        return self.returned < other.invoked
