@@ -76,6 +76,11 @@ class WireCluster:
         """Begin a loop that asks again."""
         return Backoff(self.settings, deadline)
 
+    def broker_ids(self, deadline: Deadline) -> list[int]:
+        """Ask which brokers are up."""
+        self.topics(deadline, [])
+        return sorted(self._own.brokers)
+
     def topics(self, deadline: Deadline, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
         """Ask for fresh metadata of these topics, or of all; those that do not exist are left out."""
         answer = self.call_any(metadata_request(names), MetadataResponse, deadline)

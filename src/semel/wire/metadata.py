@@ -40,7 +40,11 @@ def read_topics(answer: MetadataResponse) -> dict[str, TopicInfo]:
 def _topic(name: str, row: MetadataResponseTopic) -> TopicInfo:
     partitions = {
         each.partition_index: PartitionInfo(
-            partition=each.partition_index, leader=each.leader_id, leader_epoch=each.leader_epoch
+            partition=each.partition_index,
+            leader=each.leader_id,
+            leader_epoch=each.leader_epoch,
+            replicas=tuple(each.replica_nodes),
+            in_sync=tuple(each.isr_nodes),
         )
         for each in sorted(row.partitions, key=lambda each: each.partition_index)
     }

@@ -52,6 +52,8 @@ class PartitionInfo:
     partition: int
     leader: int
     leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
