@@ -222,6 +222,9 @@ class Broker:
             self.world.disk.make_dirs(folder)
             file = self.world.disk.open(folder / TOPIC_ID_FILE, create=True)
             file.append(str(topic.id).encode())
+            if self._flush_policy is not FlushPolicy.OS:
+                # Without its id the folder would be dropped after a crash, with everything that was synced below it.
+                self.world.disk.sync_now(file)
             file.close()
         return Partition.open(
             topic=topic.name,
