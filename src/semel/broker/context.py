@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from semel.broker.begun import Begun
     from semel.broker.broker import Broker
     from semel.broker.fetch_session import FetchSessions
     from semel.broker.sasl import SaslExchange
@@ -26,6 +27,7 @@ class Session:
     close_after_answer: bool = False
     last_active_ms: float = 0.0
     busy: bool = False
+    begun: Begun | None = None
     notes: dict[str, str] = field(default_factory=dict)
 
     def take_token(self, token: bytes) -> bytes:

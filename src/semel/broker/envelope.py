@@ -42,7 +42,8 @@ def encode_response(api: AnyApi, head: Head, response: Message) -> list[Part]:
     first = output.buffer
     encode_into(response, head.version, output)
     parts = output.finish()
-    _SIZE_AND_CORRELATION.pack_into(first, 0, size_of(parts) - 4, head.correlation_id)
+    size_bytes = len(first) if len(parts) == 1 else size_of(parts)
+    _SIZE_AND_CORRELATION.pack_into(first, 0, size_bytes - 4, head.correlation_id)
     return parts
 
 

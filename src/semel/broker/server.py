@@ -9,9 +9,12 @@ Keeps: B2 bytes that are no Kafka request end that connection and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+from semel.broker.begun import Begun
 from semel.broker.context import Context, Session
 from semel.broker.envelope import API_VERSIONS_KEY, CHUNK_BYTES, Head, encode_response, joined
 from semel.broker.intercept import (
@@ -52,6 +55,7 @@ class Server:
     def __init__(self, broker: Broker) -> None:
         """Serve this broker's APIs."""
         self._broker = broker
+        self._apis = apis()
         self._sessions: dict[Connection, Session] = {}
 
     @property
@@ -77,16 +81,41 @@ class Server:
             log.warning("broker %d: closing %s: %s", self._broker.id, connection.peer, error)
         finally:
             del self._sessions[connection]
+            if session.begun is not None:
+                session.begun.close()
 
     async def _serve(self, connection: Connection, session: Session) -> None:
-        monotonic_ms = self._broker.world.clock.monotonic_ms
+        task = asyncio.current_task()
+        assert task is not None
+        connection.offer_frames(partial(self._is_answered_at_once, connection, session, task))
         while (frame := await connection.read_frame()) is not None:
-            session.busy = True
-            await self._exchange(connection, session, frame)
-            session.busy = False
-            session.last_active_ms = monotonic_ms()
+            if session.begun is None:
+                session.busy = True
+                await self._exchange(connection, session, frame)
+            else:
+                await session.begun
+                session.begun = None
+            self._rest(session)
             if session.close_after_answer:
                 return
+
+    def _is_answered_at_once(
+        self, connection: Connection, session: Session, task: asyncio.Task[object], frame: memoryview
+    ) -> bool:
+        """Begin an exchange outside of its task; what cannot end there is left to the task."""
+        if asyncio.current_task(task.get_loop()) is not None:  # in virtual time another task may bring the frame
+            return False
+        session.busy = True
+        begun = Begun(self._exchange(connection, session, frame), task)
+        if begun.finished and not session.close_after_answer:
+            self._rest(session)
+            return True
+        session.begun = begun
+        return False
+
+    def _rest(self, session: Session) -> None:
+        session.busy = False
+        session.last_active_ms = self._broker.world.clock.monotonic_ms()
 
     async def _stay_silent(self, connection: Connection) -> None:
         while await connection.read_frame() is not None:
@@ -110,7 +139,7 @@ class Server:
         if not session.authenticated and session.sasl_bare_tokens:
             return await self._take_bare_token(connection, session, bytes(frame))
         head = Head(frame)
-        api = apis().get(head.api_key)
+        api = self._apis.get(head.api_key)
         if api is None:
             raise ProtocolError(f"API key {head.api_key} is unknown here")
         if not session.authenticated:
@@ -155,7 +184,7 @@ class Server:
         position = head.body_at
         try:
             if head.version >= api.request.FLEXIBLE_FROM:
-                position = skip_tags(frame, position)
+                position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
         except (IndexError, ValueError) as error:
             raise ProtocolError(f"{api.name} v{head.version}: bad header tags: {error}") from None
         return decode_at(api.request, frame, head.version, position)[0]

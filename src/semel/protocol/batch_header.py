@@ -168,23 +168,18 @@ def check_batch(
     partition: int | None = None,
 ) -> None:
     """Check that the batch is whole, its checksum right and its counts possible; the records are not looked at."""
-    wrong = _length_fault(buffer, header, position) or _crc_fault(buffer, header, position) or _count_fault(header)
+    wrong = _fault(buffer, header, position)
     if wrong:
         raise CorruptBatchError(wrong, topic=topic, partition=partition, offset=header.base_offset)
 
 
-def _length_fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
-    left = len(buffer) - position
-    return f"batch of {header.size_bytes} bytes, but only {left} are there" if header.size_bytes > left else ""
-
-
-def _crc_fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
-    with memoryview(buffer) as view, view[position + CRC_START : position + header.size_bytes] as covered:
-        found = checksum(covered)
-    return f"checksum is {found:#010x}, the batch says {header.crc:#010x}" if found != header.crc else ""
-
-
-def _count_fault(header: BatchHeader) -> str:
+def _fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
+    left, size_bytes = len(buffer) - position, header.batch_length + LOG_OVERHEAD_BYTES
+    if size_bytes > left:
+        return f"batch of {size_bytes} bytes, but only {left} are there"
+    found = checksum(memoryview(buffer)[position + CRC_START : position + size_bytes])
+    if found != header.crc:
+        return f"checksum is {found:#010x}, the batch says {header.crc:#010x}"
     if header.last_offset_delta < 0 or header.base_offset < 0:
         return f"offsets from {header.base_offset}, last delta {header.last_offset_delta}"
     if not 0 <= header.record_count <= header.last_offset_delta + 1:

@@ -189,7 +189,9 @@ def _read_array(source: _Source, field: Field, version: int, *, flexible: bool, 
 
 def _read_length(source: _Source, name: str, legacy: str, *, flexible: bool, depth: int) -> None:
     if flexible:
-        source.add(depth, f"{name}, p = read_uvarint(v, p)", f"{name} -= 1")
+        # Nearly every length is one byte: a call for each would cost more than the rest of the field.
+        source.add(depth, f"{name} = v[p]", f"if {name} < 128: p += 1", f"else: {name}, p = read_uvarint(v, p)")
+        source.add(depth, f"{name} -= 1")
     else:
         unpacker = struct.Struct(">" + legacy)
         unpack = source.constant("unpack", unpacker.unpack_from)
@@ -214,8 +216,8 @@ def _read_value(
     else:
         _read_length(source, "s", _legacy_length(field), flexible=flexible and field.kind != LEGACY_STRING, depth=depth)
         source.add(depth, "if s < 0:", f"    {name} = None" if nullable else "    raise null_refused()", "else:")
-        convert = {"bytes": "bytes(q)", "records": "q"}.get(field.kind, "str(q, 'utf-8')")
-        source.add(depth + 1, "q, p = take(v, p, s)", f"{name} = {convert}")
+        convert = {"bytes": "bytes(v[p:e])", "records": "v[p:e]"}.get(field.kind, "str(v[p:e], 'utf-8')")
+        source.add(depth + 1, "e = p + s", "if e > len(v): take(v, p, s)", f"{name} = {convert}", "p = e")
 
 
 def _read_nested(source: _Source, field: Field, name: str, version: int, *, nullable: bool, depth: int) -> None:
@@ -259,7 +261,7 @@ def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], versio
     defaults = source.constant("defaults", cls())
     tagged = sorted(tagged, key=lambda field: field.tag or 0)
     names = ", ".join(f"m.{field.name} != {defaults}.{field.name}" for field in tagged)
-    source.add(1, f"present = ({names},)", "write_uvarint(b, sum(present))", "after = b")
+    source.add(1, f"present = ({names},)", "b.append(sum(present))", "after = b")
     for index, field in enumerate(tagged):
         source.add(1, f"if present[{index}]:")
         source.add(2, "nested = Output()", "out, b = nested, nested.buffer", f"x = m.{field.name}")

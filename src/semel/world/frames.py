@@ -6,11 +6,13 @@ Why:   bytes arrive in a scratch buffer that all connections of a loop share, si
        `get_buffer` and `buffer_updated` (true of selector loops and uvloop, plain or TLS). Whole frames are copied out
        of it once. A frame that is not whole gets a buffer of its own, and the rest is received straight into that.
        The buffer grows only as bytes arrive, so declaring a large frame and sending nothing costs nothing.
+       A frame that comes alone may be answered in the call that brings it: waking a task costs a turn of the loop.
 """
 
 import asyncio
 import struct
 from collections import deque
+from collections.abc import Callable
 
 from semel.errors import ConnectionFailure, ProtocolError, SemelError
 
@@ -38,6 +40,7 @@ class FrameReader:
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
         self._reader: asyncio.Future[None] | None = None
+        self._answer_at_once: Callable[[memoryview], bool] | None = None
         self._reading_paused = False
         self._ended = False
         self._failure: tuple[type[SemelError], str] | None = None
@@ -55,6 +58,10 @@ class FrameReader:
             self._reading_paused = False
             self._resume_reading()
         return memoryview(frame)
+
+    def offer_frames(self, answer_at_once: Callable[[memoryview], bool]) -> None:
+        """Show a frame that comes alone to this function first; if it says False the reader gets the frame as well."""
+        self._answer_at_once = answer_at_once
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's interface
         """Say where the next bytes go."""
@@ -78,11 +85,22 @@ class FrameReader:
             if self._partial_filled == self._partial_length:
                 frame, self._partial = self._partial, None
                 self._enqueue(frame)
-        if self._frames:
+        if self._frames and not self._is_answered_at_once():
             self._wake_reader()
             if not self._reading_paused and self._much_waits():
                 self._reading_paused = True
                 self._pause_reading()
+
+    def _is_answered_at_once(self) -> bool:
+        answer_at_once, reader = self._answer_at_once, self._reader
+        if answer_at_once is None or len(self._frames) > 1 or reader is None or reader.done():
+            return False
+        frame = self._frames.popleft()
+        self._waiting_bytes -= len(frame)
+        if answer_at_once(memoryview(frame)):
+            return True
+        self._enqueue(frame)
+        return False
 
     def _scan(self, end: int) -> None:
         scratch, position = self._scratch, 0

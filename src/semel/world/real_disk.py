@@ -9,6 +9,7 @@ import asyncio
 import errno
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -50,7 +51,7 @@ class RealFile:
         start = self._size_bytes
         self._torn = True
         try:
-            written = _write_all(self._fd, start, [memoryview(buffer).cast("B") for buffer in buffers])
+            written = _write_all(self._fd, start, buffers)
         except OSError:
             self._cut_torn_bytes(quietly=True)
             raise
@@ -62,7 +63,7 @@ class RealFile:
         """Overwrite in place; may run past the end but may not start beyond it."""
         if not 0 <= position <= self._size_bytes:
             raise ValueError(f"cannot write {self._path} at {position}: it ends at {self._size_bytes}")
-        written = _write_all(self._fd, position, [memoryview(data).cast("B")])
+        written = _write_all(self._fd, position, (data,))
         self._size_bytes = max(self._size_bytes, position + written)
 
     def truncate(self, size: int) -> None:
@@ -175,10 +176,19 @@ class RealDisk:
         cast("RealFile", file).sync()
 
 
-def _write_all(fd: int, position: int, views: list[memoryview]) -> int:
+def _write_all(fd: int, position: int, buffers: Sequence[Buffer]) -> int:
+    """Write every byte; how many there were."""
+    if len(buffers) <= IOV_MAX:
+        wanted = sum(map(len, buffers))
+        if os.pwritev(fd, buffers, position) == wanted:
+            return wanted
+    return _write_in_pieces(fd, position, buffers)
+
+
+def _write_in_pieces(fd: int, position: int, buffers: Sequence[Buffer]) -> int:
     """Write every byte; the kernel may take fewer than given, and no more than IOV_MAX buffers at once."""
     start = position
-    left = [view for view in views if len(view)]
+    left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
     first = 0
     while first < len(left):
         written = os.pwritev(fd, left[first : first + IOV_MAX], position)
@@ -196,7 +206,7 @@ def _write_all(fd: int, position: int, views: list[memoryview]) -> int:
 def _write_durably(path: Path, data: Buffer) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        _write_all(fd, 0, [memoryview(data).cast("B")])
+        _write_all(fd, 0, (data,))
         os.fsync(fd)
     finally:
         os.close(fd)

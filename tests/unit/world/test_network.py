@@ -1,6 +1,7 @@
 """What both networks promise, played on asyncio, on uvloop and in virtual time."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import struct
@@ -298,5 +299,65 @@ def test_wrong_ports_are_refused(stage: str) -> None:
             await scene.client.connect(scene.host, 65536, frame_bytes_max=1, timeout_ms=1)
         with pytest.raises(ConfigError, match="not a port"):
             await scene.server.listen(scene.host, -1, echo, frame_bytes_max=1)
+
+    play(stage, scenario)
+
+
+def test_frames_that_come_alone_are_offered_first(stage: str) -> None:
+    """What the function answers never reaches the reader; what it leaves does, and the order stays."""
+    offered: list[bytes] = []
+    left: list[bytes] = []
+
+    async def serve(connection: Connection) -> None:
+        def answer_at_once(frame: memoryview) -> bool:
+            assert asyncio.current_task() is None
+            offered.append(bytes(frame))
+            if bytes(frame).startswith(b"slow"):
+                return False
+            connection.write(struct.pack(">i", len(frame)), frame)
+            return True
+
+        connection.offer_frames(answer_at_once)
+        while (frame := await connection.read_frame()) is not None:
+            left.append(bytes(frame))
+            connection.write(struct.pack(">i", len(frame)), frame)
+
+    async def scenario(scene: Scene) -> None:
+        connection = await scene.connect(await scene.listen(serve))
+        connection.write(framed(b"first"))
+        assert await read(connection) == b"first"
+        for body in (b"quick 1", b"slow 1", b"quick 2"):
+            connection.write(framed(body))
+            assert await read(connection) == body
+        many = [f"{kind} of many {number}".encode() for number in range(50) for kind in ("quick", "slow")]
+        connection.write(*map(framed, many))
+        assert [await read(connection) for _ in many] == many
+        assert {b"quick 1", b"slow 1", b"quick 2"} <= set(offered)
+        assert b"slow 1" in left
+        assert not {b"quick 1", b"quick 2"} & set(left)
+
+    play(stage, scenario)
+
+
+def test_a_connection_that_is_aborted_while_a_frame_is_offered_ends(stage: str) -> None:
+    ended: list[object] = []
+
+    async def serve(connection: Connection) -> None:
+        def answer_at_once(_: memoryview) -> bool:
+            connection.abort()
+            return True
+
+        connection.offer_frames(answer_at_once)
+        while (frame := await connection.read_frame()) is not None:
+            connection.write(struct.pack(">i", len(frame)), frame)
+        ended.append(None)
+
+    async def scenario(scene: Scene) -> None:
+        connection = await scene.connect(await scene.listen(serve))
+        connection.write(framed(b"x"))
+        with contextlib.suppress(ConnectionFailure):
+            while await read(connection) is not None:  # answered by the reader, if it came before the reader waited
+                connection.write(framed(b"x"))
+        await scene.until(lambda: bool(ended))
 
     play(stage, scenario)
