@@ -36,6 +36,8 @@ class Begun:
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Go on from the first step."""
+        if self.finished:
+            return
         if self._error is not None:
             raise self._error
         waits_for = self._waits_for

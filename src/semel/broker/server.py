@@ -118,6 +118,7 @@ class Server:
         session.last_active_ms = self._broker.world.clock.monotonic_ms()
 
     async def _stay_silent(self, connection: Connection) -> None:
+        connection.offer_frames(None)
         while await connection.read_frame() is not None:
             pass
 

@@ -59,7 +59,7 @@ class FrameReader:
             self._resume_reading()
         return memoryview(frame)
 
-    def offer_frames(self, answer_at_once: Callable[[memoryview], bool]) -> None:
+    def offer_frames(self, answer_at_once: Callable[[memoryview], bool] | None) -> None:
         """Show a frame that comes alone to this function first; if it says False the reader gets the frame as well."""
         self._answer_at_once = answer_at_once
 

@@ -40,11 +40,11 @@ class Connection(Protocol):
         is negative or above the limit; the frames that came whole before that are given first.
         """
 
-    def offer_frames(self, answer_at_once: Callable[[memoryview], bool]) -> None:
+    def offer_frames(self, answer_at_once: Callable[[memoryview], bool] | None) -> None:
         """From now on show a frame that comes while the reader waits, and comes alone, to this function first.
 
         It runs in the loop's own call, outside of any task. True means that it is done with the frame; after False
-        the reader gets the frame too.
+        the reader gets the frame too. None ends it.
         """
 
     def write(self, *buffers: Buffer) -> None:

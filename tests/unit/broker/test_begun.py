@@ -52,7 +52,6 @@ def test_what_waits_for_nothing_ends_in_its_first_step() -> None:
         begun = await owner.begin()
         assert begun.finished
         assert seen == [owner.task]
-        owner.begun = None
         await owner.end()
 
     asyncio.run(main())

@@ -115,6 +115,19 @@ def test_a_dropped_message_can_leave_the_connection_open_and_silent(
     assert (hook.fired, partition.records) == (1, records)
 
 
+def test_a_silent_connection_takes_no_more_requests(cluster: Cluster, partition: Partition, client: RawClient) -> None:
+    """Each comes alone, after the connection fell silent: the way on which requests are answered at once."""
+    seen = fired(cluster.intercept("Produce", DropRequest(then=After.SILENCE)))
+    client.send(PRODUCE)
+    assert seen.wait(WAIT_S_MAX)
+    for _ in range(3):
+        client.send(PRODUCE)
+        with RawClient(cluster.bootstrap) as other:
+            check_served(other)
+    assert rest_of(client) == b""
+    assert partition.records == 0
+
+
 def test_a_request_can_be_delayed_before_it_is_carried_out(
     cluster: Cluster, partition: Partition, client: RawClient
 ) -> None:
