@@ -1,4 +1,7 @@
-"""Background work of the broker shell: started here, its errors logged, all of it cancelled at the end."""
+"""Background work of the broker shell: started here, its errors logged, all of it cancelled at the end.
+
+Why: tasks are kept in the order they began, not in a set: the order of cancelling must repeat under one seed.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,24 @@ log = logging.getLogger("semel.broker")
 
 
 class Tasks:
-    """A set of running tasks."""
+    """The running tasks, oldest first."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}  # in the order they were started
 
     def start(self, work: Coroutine[object, object, None]) -> None:
         """Run this in the background."""
         task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", exc_info=task.exception())
 
     def cancel(self) -> None:
         """Stop everything."""
-        for task in self._running:
+        for task in tuple(self._running):
             task.cancel()
