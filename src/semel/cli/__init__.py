@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from semel.cli.shell import Command, run_guarded
 
 COMMANDS = (
+    Command("check", "semel.cli.check", "look for settings that break a guarantee, in a cluster and in files"),
     Command("cluster", "semel.cli.cluster", "start, list and stop Kafka clusters on this machine"),
     Command("demo", "semel.cli.demo", "kill a pipeline in the middle and count what came out"),
     Command("doctor", "semel.cli.doctor", "look for what semel needs on this machine and say what to do"),
+    Command("sim", "semel.cli.sim", "run the cluster in virtual time under seeded faults and judge what clients saw"),
+    Command("explain", "semel.cli.explain", "say what a rule of check is about and what goes wrong without it"),
 )
 
 

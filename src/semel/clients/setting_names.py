@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from semel.clients.setting_defaults import defaults_of
+from semel.clients.setting_defaults import FOREVER, defaults_of
 from semel.clients.setting_library import Library
 from semel.errors import ConfigError
 
 SPARK_PREFIX = "kafka."
+IN_FLIGHT_MAX = 5  # how many batches of a producer a broker remembers
 
 _LIBRDKAFKA = {
     "request.required.acks": "acks",
@@ -154,7 +155,10 @@ def _texts(written: Mapping[str, object]) -> dict[str, str]:
     texts = {}
     for name, value in written.items():
         if not isinstance(name, str) or isinstance(value, (dict, list)):
-            raise ConfigError(f"setting {name!r} is not a name with one value", you_wrote=f"{name!r}: {value!r}")
+            # The value is not shown: it may hold a password.
+            raise ConfigError(
+                f"setting {name!r} is not a name with one value", you_want="name: text, number or true/false"
+            )
         texts[name.strip()] = "" if value is None else str(value).strip()
     return texts
 
@@ -179,13 +183,26 @@ def _value(name: str, text: str) -> str:
 
 def _effective(given: Mapping[str, str], library: Library) -> dict[str, str]:
     values = {**defaults_of(library), **given}
-    if values.get("transactional.id") and "enable.idempotence" not in given:
-        values["enable.idempotence"] = "true"
-    if values.get("enable.idempotence", "").lower() == "true":
+    if "enable.idempotence" not in given:
+        values["enable.idempotence"] = _idempotence(values, given)
+    if values["enable.idempotence"].lower() == "true":
         # A library that switches idempotence on also switches on what it needs, unless that was written otherwise.
-        needed = {"acks": "all", "retries": str(2**31 - 1), "max.in.flight.requests.per.connection": "5"}
+        needed = {"acks": "all", "retries": FOREVER, "max.in.flight.requests.per.connection": "5"}
         values |= {name: value for name, value in needed.items() if name not in given}
     return values
+
+
+def _idempotence(values: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """What the library makes of it when nothing was written: Java switches it off where other settings forbid it."""
+    if given.get("transactional.id"):
+        return "true"
+    in_flight = given.get("max.in.flight.requests.per.connection", "")
+    forbidden = (
+        given.get("acks", "all") != "all"
+        or given.get("retries") == "0"
+        or (in_flight.isdecimal() and int(in_flight) > IN_FLIGHT_MAX)
+    )
+    return "false" if forbidden else values["enable.idempotence"]
 
 
 def _roles(given: Mapping[str, str]) -> frozenset[Role]:

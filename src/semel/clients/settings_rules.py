@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from semel.clients.setting_names import ClientSettings, Role
+from semel.clients.setting_names import IN_FLIGHT_MAX, ClientSettings, Role
 from semel.guarantee import Anomaly, Guarantee
 
+__all__ = ["CLIENT_RULES", "IN_FLIGHT_MAX", "ClientRule", "broken_rules"]
+
 MOST, LEAST, EXACTLY = Guarantee.AT_MOST_ONCE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
-IN_FLIGHT_MAX = 5
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 
@@ -152,9 +153,9 @@ CLIENT_RULES = (
         settings=(IN_FLIGHT,),
         requires=_all(f"{IN_FLIGHT}=5 or less", EXACTLY),
         keeps=_keeps_in_flight,
-        anomalies=frozenset({Anomaly.DUPLICATED, Anomaly.REORDERED}),
-        wrong="A broker remembers the last five batches of a producer. With more in flight, one that is repeated may "
-        "be older than that; without idempotence a later request overtakes the one that failed.",
+        anomalies=frozenset({Anomaly.REORDERED}),
+        wrong="A broker remembers the last five batches of a producer, and idempotence needs that. Without it, a "
+        "request that failed is sent again behind the others that were in flight, and the order is gone.",
         fault="the first of many Produce requests in flight fails and is sent again behind the others",
         sources="KIP-98; Apache Kafka producer configuration: max.in.flight.requests.per.connection",
     ),

@@ -1,0 +1,187 @@
+"""Everything that rules want to know of a live cluster, each fact asked for by itself.
+
+Keeps: a question that is refused or not answered leaves that one fact unknown and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+from semel.check.facts import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Facts,
+    GroupFacts,
+    Position,
+    TopicFacts,
+    Unknown,
+    number,
+)
+from semel.check.gathering.attempt import attempt
+from semel.errors import BrokerError
+from semel.guarantee import Guarantee
+from semel.wire.admin import (
+    GroupInfo,
+    ResourceKind,
+    TransactionInfo,
+    describe_group,
+    describe_transaction,
+    is_missing,
+    list_transactions,
+    open_producers,
+    settings_of,
+)
+from semel.wire.cluster import WireCluster
+from semel.wire.deadline import Deadline
+from semel.wire.offsets import EARLIEST, LATEST, NO_OFFSET, committed_offsets, list_offsets
+from semel.wire.topology import Isolation, PartitionInfo, TopicPartition
+
+T = TypeVar("T")
+NEWEST = -3
+FACT_MS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to look at."""
+
+    guarantee: Guarantee
+    topics: Collection[str] = ()
+    groups: Collection[str] = ()
+    ledgers: Collection[str] = ()
+    transactional_ids: Collection[str] = ()
+
+
+class ClusterFacts:
+    """Asks one cluster."""
+
+    def __init__(self, cluster: WireCluster, now_ms: int, *, fact_ms_max: int = FACT_MS_MAX) -> None:
+        """`fact_ms_max` is how long one fact may take."""
+        self._cluster = cluster
+        self._now_ms = now_ms
+        self._fact_ms_max = fact_ms_max
+
+    def gather(self, wanted: Wanted) -> Facts:
+        """Ask for everything; ConnectionFailure only when no broker at all can be reached."""
+        broker_ids = self._cluster.broker_ids(self._deadline())
+        topics = {name: self._topic(name) for name in dict.fromkeys(wanted.topics)}
+        internal = {name: self._plain_topic(name) for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)}
+        # Looking for a coordinator creates its topic. Where there is none, there is nothing to ask it about.
+        group = self._group if internal[OFFSETS_TOPIC].partitions != () else _no_group
+        transaction = self._transaction if internal[TRANSACTIONS_TOPIC].partitions != () else _no_transaction
+        return Facts(
+            guarantee=wanted.guarantee,
+            now_ms=self._now_ms,
+            topics=topics,
+            internal=internal,
+            brokers={each: self._settings(ResourceKind.BROKER, str(each)) for each in broker_ids},
+            groups={name: group(name, topics) for name in dict.fromkeys(wanted.groups)},
+            ledgers={name: group(name, topics) for name in dict.fromkeys(wanted.ledgers)},
+            transactions={name: transaction(name) for name in dict.fromkeys(wanted.transactional_ids)},
+            all_transactions=self._ask(list_transactions),
+        )
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after_ms(self._fact_ms_max)
+
+    def _ask(self, question: Callable[[WireCluster, Deadline], T]) -> T | Unknown:
+        return attempt(lambda: question(self._cluster, self._deadline()))
+
+    def _settings(self, kind: ResourceKind, name: str) -> dict[str, str] | Unknown:
+        return self._ask(lambda cluster, deadline: settings_of(cluster, kind, name, deadline))
+
+    def _partitions(self, name: str) -> tuple[PartitionInfo, ...] | Unknown:
+        def question(cluster: WireCluster, deadline: Deadline) -> tuple[PartitionInfo, ...]:
+            found = cluster.topics(deadline, [name]).get(name)
+            return tuple(found.partitions.values()) if found is not None else ()
+
+        return self._ask(question)
+
+    def _plain_topic(self, name: str) -> TopicFacts:
+        partitions = self._partitions(name)
+        settings = {} if partitions == () else self._settings(ResourceKind.TOPIC, name)
+        return TopicFacts(name=name, partitions=partitions, settings=settings)
+
+    def _topic(self, name: str) -> TopicFacts:
+        plain = self._plain_topic(name)
+        if isinstance(plain.partitions, Unknown) or not plain.partitions:
+            return plain
+        every = [TopicPartition(name, one.partition) for one in plain.partitions]
+        return TopicFacts(
+            name=name,
+            partitions=plain.partitions,
+            settings=plain.settings,
+            newest_ms=self._newest(every),
+            open_producers=self._ask(lambda cluster, deadline: open_producers(cluster, every, deadline)),
+        )
+
+    def _newest(self, every: list[TopicPartition]) -> int | Unknown | None:
+        def question(cluster: WireCluster, deadline: Deadline) -> int | None:
+            listed = list_offsets(cluster, dict.fromkeys(every, NEWEST), deadline=deadline)
+            times = [one.timestamp_ms for one in listed.values() if one.offset != NO_OFFSET]
+            return max(times, default=None)
+
+        return self._ask(question)
+
+    def _transaction(self, name: str) -> TransactionInfo | Unknown | None:
+        def question(cluster: WireCluster, deadline: Deadline) -> TransactionInfo | None:
+            try:
+                return describe_transaction(cluster, name, deadline)
+            except BrokerError as error:
+                if is_missing(error.code):
+                    return None
+                raise
+
+        return self._ask(question)
+
+    def _group(self, name: str, topics: dict[str, TopicFacts]) -> GroupFacts:
+        info = self._ask(lambda cluster, deadline: describe_group(cluster, name, deadline))
+        positions = self._ask(lambda cluster, deadline: self._positions(name, topics, cluster, deadline))
+        return GroupFacts(name=name, info=info, positions=positions)
+
+    def _positions(
+        self, group: str, topics: dict[str, TopicFacts], cluster: WireCluster, deadline: Deadline
+    ) -> dict[TopicPartition, Position]:
+        found = committed_offsets(cluster, group, deadline=deadline, require_stable=False)
+        committed = {place: row.offset_next for place, row in found.items() if not topics or place.topic in topics}
+        starts = list_offsets(cluster, dict.fromkeys(committed, EARLIEST), deadline=deadline)
+        ends = list_offsets(
+            cluster, dict.fromkeys(committed, LATEST), deadline=deadline, isolation=Isolation.READ_UNCOMMITTED
+        )
+        young = list_offsets(cluster, self._halves(committed, topics), deadline=deadline)
+        return {
+            place: Position(
+                offset_next=offset_next,
+                log_start=starts[place].offset,
+                log_end=ends[place].offset,
+                offset_young=_or_end(young[place].offset, ends[place].offset) if place in young else None,
+            )
+            for place, offset_next in committed.items()
+        }
+
+    def _halves(self, places: Collection[TopicPartition], topics: dict[str, TopicFacts]) -> dict[TopicPartition, int]:
+        """The moment half of a topic's retention ago, for those that delete by time."""
+        halves = {}
+        for place in places:
+            topic = topics.get(place.topic)
+            if topic is None or isinstance(topic.settings, Unknown):
+                continue
+            kept_ms = number(topic.settings, "retention.ms")
+            if kept_ms >= 0:
+                halves[place] = max(0, self._now_ms - kept_ms // 2)
+        return halves
+
+
+def _no_group(name: str, _: dict[str, TopicFacts]) -> GroupFacts:
+    return GroupFacts(name=name, info=GroupInfo(state="Dead", members=0), positions={})
+
+
+def _no_transaction(_: str) -> None:
+    return None
+
+
+def _or_end(offset: int, log_end: int) -> int:
+    """Without a record that young, the younger half begins at the end."""
+    return log_end if offset == NO_OFFSET else offset

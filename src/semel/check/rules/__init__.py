@@ -1,0 +1,36 @@
+"""Every rule: `RULES`, in the order of their ids. A rule is a file here that defines `RULE`.
+
+S001 to S012 are about client settings; their table is `semel.clients.settings_rules`, since the clients obey it too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from semel.check.rule import Rule
+from semel.check.rules.client_settings import client_rules
+from semel.errors import ConfigError
+
+
+def _own_rules() -> list[Rule]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("s0"))
+    rules: list[Rule] = [importlib.import_module(f"{__name__}.{name}").RULE for name in names]
+    return rules
+
+
+RULES: tuple[Rule, ...] = (*client_rules(), *_own_rules())
+
+
+def find_rule(text: str) -> Rule:
+    """Find a rule by its id, in any case, with or without leading zeros."""
+    digits = text.strip().upper().removeprefix("S")
+    if digits.isdecimal():
+        for rule in RULES:
+            if int(rule.id[1:]) == int(digits):
+                return rule
+    raise ConfigError(
+        f"there is no rule {text!r}",
+        you_want=f"{RULES[0].id} to {RULES[-1].id}",
+        next_command="semel explain --list",
+    )

@@ -1,0 +1,48 @@
+"""S031: the brokers allow transactions as long as the clients ask for."""
+
+from semel.check.facts import Facts, number
+from semel.check.rule import About, Judged, Rule
+from semel.clients.setting_names import Role
+from semel.guarantee import Guarantee
+
+SETTING = "transaction.max.timeout.ms"
+SINK_TIMEOUT_MS = 600_000  # what the Kafka sink asks for unless told otherwise
+
+
+def _asked(facts: Facts) -> dict[str, int]:
+    asked = {}
+    for client in facts.clients:
+        limit_ms = client.settings.number("transaction.timeout.ms")
+        if Role.PRODUCER in client.settings.roles and client.settings.text("transactional.id") and limit_ms:
+            asked[client.name] = limit_ms
+    for query in facts.queries:
+        if query.sink == "semel":
+            written = query.number("transaction_timeout_ms") or query.number("kafka.transaction.timeout.ms")
+            asked[query.name] = written or SINK_TIMEOUT_MS
+    return asked
+
+
+def _judge(facts: Facts, name: str) -> Judged:
+    asked_ms = _asked(facts)[name]
+    allowed_ms = min(number(broker, SETTING) for broker in facts.brokers.values())
+    return Judged(
+        held=asked_ms <= allowed_ms,
+        found=f"asks for {asked_ms}, {SETTING}={allowed_ms}",
+        fix=f"in {name}: transaction.timeout.ms={allowed_ms}, or raise {SETTING} on the brokers",
+    )
+
+
+RULE = Rule(
+    id="S031",
+    title="the brokers allow transactions as long as the clients ask for",
+    about=About.TRANSACTION,
+    requires=f"transaction.timeout.ms of at most the brokers' {SETTING}",
+    anomalies=frozenset(),
+    guarantees=frozenset({Guarantee.EXACTLY_ONCE}),
+    wrong="The coordinator refuses the producer with INVALID_TRANSACTION_TIMEOUT: it never starts.",
+    fault="none is needed: the first InitProducerId is refused",
+    shown_by="",
+    sources="KIP-98; Apache Kafka broker configuration: transaction.max.timeout.ms",
+    subjects=lambda facts: list(_asked(facts)) if facts.brokers else [],
+    judge=_judge,
+)
