@@ -17,13 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from bench.measure import java_tools, librdkafka
+from bench.measure import java_tools, latency, librdkafka
 from bench.measure.rounds import Figures, Options, Samples, Spread, print_table, ratio, run_rounds, write_json
 from bench.measure.servers import APACHE, EMBEDDED, SERVERS, started
 
 RECORDS = {100: 1_000_000, 1024: 200_000}
 QUICK_SHARE = 10
 SENDS = 1_000
+LATENCY_ROUNDS_FACTOR = 3  # a round takes half a second
+PARTS = ("throughput", "latency", "start")
 START_ROW = "start to first record"
 
 
@@ -75,16 +77,6 @@ def run_java(bootstrap: str, value_bytes: int, records: int) -> Figures:
     return {f"produce {value_bytes} B, Java": produced, f"consume {value_bytes} B, Java": consumed}
 
 
-def run_latency(bootstrap: str, sends: int) -> Figures:
-    """Single sends, idempotent, one in flight, without lingering."""
-    with librdkafka.fresh_topic(bootstrap) as topic:
-        sender = librdkafka.Sender(bootstrap, topic, 100, enable_idempotence=True, linger_ms=0)
-        sender.connect()
-        taken = librdkafka.send_latencies(sender, sends)
-    share = librdkafka.percentile
-    return {"send latency, p50": share(taken, 0.5), "send latency, p99": share(taken, 0.99)}
-
-
 def run_start(name: str) -> Figures:
     """Start a broker of this kind, create a topic, send one record."""
     began = time.perf_counter()
@@ -101,20 +93,43 @@ def run_start(name: str) -> Figures:
     return {START_ROW: taken}
 
 
-def measure(options: Options) -> Samples:
-    """Every row; starts come last, when nothing else runs."""
+def measure_throughput(options: Options, bootstraps: Mapping[str, str]) -> Samples:
+    """Produce and consume, with both clients."""
     samples: Samples = {}
-    with started() as bootstraps:
 
-        def on_each(label: str, run: Callable[[str], Figures]) -> None:
-            samples.update(run_rounds(bootstraps, lambda who: run(bootstraps[who]), options.rounds, label=label))
+    def on_each(label: str, run: Callable[[str], Figures]) -> None:
+        samples.update(run_rounds(bootstraps, lambda who: run(bootstraps[who]), options.rounds, label=label))
 
-        for size, full in RECORDS.items():
-            records = full // QUICK_SHARE if options.quick else full
-            on_each(f"librdkafka, {size} B", partial(run_librdkafka, value_bytes=size, records=records))
-            on_each(f"Java, {size} B", partial(run_java, value_bytes=size, records=records))
-        on_each("latency", partial(run_latency, sends=SENDS // QUICK_SHARE if options.quick else SENDS))
-    return samples | run_rounds(SERVERS, run_start, options.rounds, label="start")
+    for size, full in RECORDS.items():
+        records = full // QUICK_SHARE if options.quick else full
+        on_each(f"librdkafka, {size} B", partial(run_librdkafka, value_bytes=size, records=records))
+        on_each(f"Java, {size} B", partial(run_java, value_bytes=size, records=records))
+    return samples
+
+
+def measure_latency(options: Options, bootstraps: Mapping[str, str]) -> Samples:
+    """Single sends."""
+    share = QUICK_SHARE if options.quick else 1
+    return latency.measure(
+        bootstraps,
+        sends=SENDS // share,
+        rounds=options.rounds * LATENCY_ROUNDS_FACTOR,
+        warm_up_sends=latency.WARM_UP_SENDS // share,
+    )
+
+
+def measure(options: Options) -> Samples:
+    """Every row that is wanted; starts come last, when nothing else runs."""
+    samples: Samples = {}
+    if options.only & {"throughput", "latency"}:
+        with started() as bootstraps:
+            if "throughput" in options.only:
+                samples |= measure_throughput(options, bootstraps)
+            if "latency" in options.only:
+                samples |= measure_latency(options, bootstraps)
+    if "start" in options.only:
+        samples |= run_rounds(SERVERS, run_start, options.rounds, label="start")
+    return samples
 
 
 def render(value: float) -> str:
@@ -145,8 +160,9 @@ def as_json(name: str, row: Mapping[str, list[float]]) -> dict[str, object]:
 
 def main() -> None:
     """Measure and print."""
-    options = Options.parse("Measure the embedded broker beside Apache Kafka.")
-    java_tools.prepare()
+    options = Options.parse("Measure the embedded broker beside Apache Kafka.", PARTS)
+    if "throughput" in options.only:
+        java_tools.prepare()
     samples = measure(options)
     print(f"semel over Apache Kafka, {options.note}")
     lines = [table_line(name, row) for name, row in samples.items()]

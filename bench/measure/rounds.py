@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,25 +27,29 @@ Samples = dict[str, dict[str, list[float]]]  # row, then who, then one figure fo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How much to measure and where to write it."""
+    """How much to measure, which parts of it, and where to write it."""
 
     rounds: int
     quick: bool
     json: Path | None
+    only: frozenset[str]
 
     @classmethod
-    def parse(cls, description: str) -> Options:
+    def parse(cls, description: str, parts: Sequence[str] = ()) -> Options:
         """Read the command line; `SEMEL_BENCH_QUICK=1` stands for `--quick` where there is none."""
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--rounds", type=int, help=f"repetitions (default {ROUNDS})")
         parser.add_argument("--quick", action="store_true", help="little work: does it run? The figures mean nothing")
         parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+        if parts:
+            parser.add_argument("--only", action="append", choices=parts, help="measure this part; may be repeated")
         given = parser.parse_args()
         quick = given.quick or os.environ.get("SEMEL_BENCH_QUICK", "0") not in {"", "0"}
         rounds = given.rounds if given.rounds is not None else QUICK_ROUNDS if quick else ROUNDS
         if rounds < 1:
             parser.error("--rounds must be at least 1")
-        return cls(rounds=rounds, quick=quick, json=given.json)
+        only = frozenset(getattr(given, "only", None) or parts)
+        return cls(rounds=rounds, quick=quick, json=given.json, only=only)
 
     @property
     def note(self) -> str:
@@ -85,7 +89,7 @@ def run_rounds(
     order = list(who)
     samples: Samples = {}
     for number in range(-1 if warm_up else 0, rounds):
-        _narrate(f"{label}: {'warming up' if number < 0 else f'round {number + 1} of {rounds}'}")
+        narrate(f"{label}: {'warming up' if number < 0 else f'round {number + 1} of {rounds}'}")
         for name in order:
             for row, figure in work(name).items():
                 if number >= 0:
@@ -94,7 +98,7 @@ def run_rounds(
     return samples
 
 
-def _narrate(text: str) -> None:
+def narrate(text: str) -> None:
     """One line that is written over, and nothing at all where nobody watches."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
