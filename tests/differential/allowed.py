@@ -27,10 +27,10 @@ INSYNC_SOURCE = (
     "`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers."
 )
 NOT_SERVED = (
-    *(29, 30, 31, 34, 38, 39, 40, 41, 45, 48, 49, 55, 57, 64, 68, 69),
+    *(29, 30, 31, 34, 38, 39, 40, 41, 45, 48, 49, 55, 57, 64),
     *(76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
-FEATURES = ("eligible.leader.replicas", "group", "kraft", "metadata", "share", "streams")
+FEATURES = ("eligible.leader.replicas", "kraft", "metadata", "share", "streams")
 NOT_FINALIZED = "kraft"
 
 MESSAGES = (
@@ -134,7 +134,7 @@ VERSIONS = (
             api="ApiVersions",
             path=f"{kind}_features.{name}.version",
             anchor="k18",
-            reason="The only feature is `transaction.version`.",
+            reason="The only features are `group.version` and `transaction.version`.",
             embedded="(absent)",
         )
         for kind in ("supported", "finalized")

@@ -7,6 +7,7 @@ Sources: KIP-447 (fencing of commits in transactions), KIP-345 (fencing by group
 
 from collections.abc import Iterable
 
+from semel.broker.consumer_group_commits import fault_of_commit as fault_of_consumer_commit
 from semel.broker.group_core import AppendFate, GroupCore
 from semel.broker.group_records import OffsetKey, OffsetValue, fits_string, offset_record
 from semel.broker.group_state import Group
@@ -39,12 +40,16 @@ class Commits:
         if fault is not ErrorCode.NONE:
             self._core.answer(token, _refused(request.offsets, fault))
             return
-        group = self._core.group(request.group_id)
-        member = group.members.get(request.member_id)
-        if member is not None:  # a commit proves the member alive as well as a heartbeat does
-            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
+        if self._core.consumer_group(request.group_id) is None:
+            self._keep_session(self._core.group(request.group_id), request.member_id)
         expire_timestamp_ms = None if request.retention_ms < 0 else self._core.now_ms + request.retention_ms
         self._store(token, request, expire_timestamp_ms)
+
+    def _keep_session(self, group: Group, member_id: str) -> None:
+        """A commit proves a member of a classic group alive as well as a heartbeat does."""
+        member = group.members.get(member_id)
+        if member is not None:
+            self._core.keep_session(group, member.member_id, member.session_timeout_ms)
 
     def commit_in_transaction(self, token: int, request: TxnCommitRequest) -> None:
         """TxnOffsetCommit."""
@@ -53,14 +58,18 @@ class Commits:
             fault = self._fault_of_commit(request)
         if fault is not ErrorCode.NONE:
             self._core.answer(token, _refused(request.offsets, fault))
-        else:
+            return
+        if self._core.consumer_group(request.group_id) is None:
             self._core.group(request.group_id)
-            self._store(token, request, None)
+        self._store(token, request, None)
 
     def _fault_of_commit(self, request: CommitRequest | TxnCommitRequest) -> ErrorCode:
         group = self._core.groups.get(request.group_id)
         if not fits_string(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
+        consumer = self._core.consumer_group(request.group_id)
+        if consumer is not None:
+            return fault_of_consumer_commit(consumer, request, self._core.cluster())
         if group is None:
             return _fault_of_unknown_group(request)
         if group.state is GroupState.DEAD:

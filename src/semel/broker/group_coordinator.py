@@ -1,24 +1,30 @@
-"""The classic group protocol and committed offsets: one instance per partition of `__consumer_offsets`.
+"""Both group protocols and committed offsets: one instance per partition of `__consumer_offsets`.
 
-A pure state machine that behaves as Apache Kafka 4's coordinator does for classic groups. The shell turns wire requests
+A pure state machine that behaves as Apache Kafka 4's coordinator does. Classic groups are in group_*.py, those of the
+consumer protocol (KIP-848) in consumer_group*.py. The shell turns wire requests
 into the values of group_types.py, sends each `Answer`, appends each `AppendRecords` in the order given, and calls
 `tick` when `next_deadline_ms` has come.
 
-Keeps: G1 to G8, each explained in the module that keeps it: group_core.py, group_rebalance.py, group_commits.py,
-       group_deletion.py.
+Keeps: G1 to G12, each explained in the module that keeps it: group_core.py, group_rebalance.py, group_commits.py,
+       group_deletion.py, consumer_group_*.py.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from semel.broker.cluster_state import ClusterState
+from semel.broker.consumer_group_commits import fault_of_fetch
+from semel.broker.consumer_group_types import Beat, DescribedConsumerGroup
+from semel.broker.consumer_groups import ConsumerGroups
 from semel.broker.group_commits import Commits
 from semel.broker.group_core import AppendFate, GroupCore
 from semel.broker.group_deletion import Deletions
 from semel.broker.group_membership import Membership
 from semel.broker.group_rebalance import Rebalance
-from semel.broker.group_replay import replay
+from semel.broker.group_replay import adopt_offsets, replay
 from semel.broker.group_state import Group
 from semel.broker.group_timers import TimerKey, TimerKind
 from semel.broker.group_types import (
+    CONSUMER_PROTOCOL_TYPE,
     CommitRequest,
     DeleteOffsetsRequest,
     DescribedGroup,
@@ -39,19 +45,28 @@ from semel.broker.group_types import (
 from semel.protocol.error_codes import ErrorCode
 
 DESCRIBE_VERSION_GROUP_ID_NOT_FOUND = 6
-GROUP_TYPE = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"  # group types as ListGroups names them
 
 
 class GroupCoordinator:
     """Every call gets the time and returns effects; nothing here waits, reads a clock or touches a socket."""
 
-    def __init__(self, settings: GroupSettings, new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` gives the random part of member ids."""
-        self._core = GroupCore(settings, new_uuid)
+    def __init__(
+        self, settings: GroupSettings, new_uuid: Callable[[], str], cluster: Callable[[], ClusterState]
+    ) -> None:
+        """`new_uuid` gives the random part of member ids, `cluster` the topics as they are now."""
+        self._core = GroupCore(settings, new_uuid, cluster)
         self._rebalance = Rebalance(self._core)
-        self._membership = Membership(self._core, self._rebalance)
+        self._consumers = ConsumerGroups(self._core)
+        self._membership = Membership(self._core, self._rebalance, self._consumers)
         self._commits = Commits(self._core)
         self._deletions = Deletions(self._core)
+
+    def beat(self, token: int, beat: Beat, now_ms: int) -> list[Effect]:
+        """ConsumerGroupHeartbeat; answered when what it changed is durable."""
+        self._core.now_ms = now_ms
+        self._consumers.beat(token, beat)
+        return self._core.drain()
 
     def join(self, token: int, request: JoinRequest, now_ms: int) -> list[Effect]:
         """JoinGroup; answered when the join phase ends."""
@@ -96,6 +111,11 @@ class GroupCoordinator:
         """
         self._core.offsets.complete(producer_id, commit=commit, marker_offset=marker_offset)
 
+    def fault_of_fetch(self, request: FetchOffsetsRequest) -> ErrorCode:
+        """Whether a member may fetch offsets: only the consumer protocol asks who it is."""
+        consumer = self._core.consumer_group(request.group_id)
+        return ErrorCode.NONE if consumer is None else fault_of_fetch(consumer, request)
+
     def fetch_offsets(self, request: FetchOffsetsRequest) -> tuple[FetchedOffset, ...]:
         """OffsetFetch."""
         return self._core.offsets.fetch(request)
@@ -117,20 +137,44 @@ class GroupCoordinator:
         group = self._core.groups.get(group_id)
         if group is not None and group.state is not GroupState.DEAD:
             return group.described()
-        is_told = api_version >= DESCRIBE_VERSION_GROUP_ID_NOT_FOUND
-        error_code = ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.NONE
-        return DescribedGroup(group_id=group_id, state=GroupState.DEAD, error_code=error_code)
+        if api_version < DESCRIBE_VERSION_GROUP_ID_NOT_FOUND:
+            return DescribedGroup(group_id=group_id, state=GroupState.DEAD)
+        is_consumer = self._core.consumer_group(group_id) is not None
+        return DescribedGroup(
+            group_id=group_id,
+            state=GroupState.DEAD,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} {'is not a classic group' if is_consumer else 'not found'}.",
+        )
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """One group of ConsumerGroupDescribe."""
+        return self._consumers.describe(group_id)
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> tuple[ListedGroup, ...]:
         """ListGroups; empty filters let everything through."""
         wanted_states = {state.lower() for state in states}
-        if types and GROUP_TYPE not in {name.lower() for name in types}:
-            return ()
+        wanted_types = {name.lower() for name in types}
         return tuple(
-            ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type or "", state=group.state)
-            for group in self._core.groups.values()
-            if not wanted_states or group.state.lower() in wanted_states
+            group
+            for group in self._all_listed()
+            if (not wanted_states or group.state.lower() in wanted_states)
+            and (not wanted_types or group.group_type in wanted_types)
         )
+
+    def _all_listed(self) -> Iterator[ListedGroup]:
+        for group in self._core.groups.values():
+            protocol_type = group.protocol_type or ""
+            yield ListedGroup(
+                group_id=group.group_id, protocol_type=protocol_type, state=group.state, group_type=CLASSIC
+            )
+        for consumer in self._core.current_consumer_groups():
+            yield ListedGroup(
+                group_id=consumer.group_id,
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                state=consumer.state(),
+                group_type=CONSUMER,
+            )
 
     def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
         """Every group forgets its offsets of a topic that is gone."""
@@ -163,7 +207,7 @@ class GroupCoordinator:
         if key.kind is TimerKind.RETENTION:
             self._deletions.expire_offsets()
         elif group is None:
-            return
+            self._consumers.expire(key)
         elif key.kind is TimerKind.SESSION:
             self._rebalance.expire_session(group, key.member_id)
         elif key.kind is TimerKind.JOIN:
@@ -184,6 +228,8 @@ class GroupCoordinator:
                 self._core.offsets.complete(record.producer_id, commit=record.commit)
             else:
                 replay(self._core, record)
+        adopt_offsets(self._core)
+        self._consumers.watch_loaded()
         for group in list(self._core.groups.values()):
             self._watch_loaded(group)
         return self._core.drain()

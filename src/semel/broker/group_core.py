@@ -6,9 +6,13 @@ Why:   an append is remembered with what to do when its fate is known. Its reque
        error, when durability takes too long; the record still counts if it becomes durable after that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from semel.broker.cluster_state import ClusterState
+from semel.broker.consumer_group_records import ConsumerRecord, encode_record
+from semel.broker.consumer_group_slot import Slot
+from semel.broker.consumer_group_state import ConsumerGroup
 from semel.broker.group_offsets import OffsetStore
 from semel.broker.group_records import STRING_BYTES_MAX
 from semel.broker.group_state import Group
@@ -63,12 +67,16 @@ class _Append:
 class GroupCore:
     """State and plumbing; the rules live in group_membership.py and group_commits.py."""
 
-    def __init__(self, settings: GroupSettings, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self, settings: GroupSettings, new_uuid: Callable[[], str], cluster: Callable[[], ClusterState]
+    ) -> None:
         """Start with no group."""
         self.settings = settings
         self.new_uuid = new_uuid
+        self.cluster = cluster
         self.now_ms = 0  # the time of the call that goes on
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, Group] = {}  # those of the classic protocol
+        self.consumer_slots: dict[str, Slot] = {}  # those of the consumer protocol; no group id is in both
         self.offsets = OffsetStore()
         self.timers = Timers()
         self._effects: list[Effect] = []
@@ -130,8 +138,46 @@ class GroupCore:
             append.answered = True
             append.answer(_ANSWER_FOR_APPEND_ERROR.get(error_code, error_code))
 
+    def append_consumer_records(
+        self,
+        group_id: str,
+        records: tuple[ConsumerRecord, ...],
+        *,
+        answer: Callable[[ErrorCode], None],
+        before: tuple[CoordinatorRecord, ...] = (),
+        applied: Callable[[AppendFate], None] = lambda _fate: None,
+    ) -> None:
+        """Write a change of a group of the consumer protocol; it counts for the next request already."""
+        slot = self.consumer_slot(group_id)
+        slot.start(records)
+
+        def apply(fate: AppendFate) -> None:
+            slot.finish(records, is_durable=fate.is_durable)
+            if slot.is_vacant and self.consumer_slots.get(group_id) is slot:
+                del self.consumer_slots[group_id]
+            applied(fate)
+
+        encoded = tuple(encode_record(record) for record in records)
+        self.append(group_id, (*before, *encoded), apply=apply, answer=answer)
+
+    def consumer_slot(self, group_id: str) -> Slot:
+        """Find or create the place of a group of the consumer protocol."""
+        self.schedule_retention()
+        return self.consumer_slots.setdefault(group_id, Slot())
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Find a group of the consumer protocol, as the next request must see it."""
+        slot = self.consumer_slots.get(group_id)
+        return None if slot is None else slot.current
+
+    def current_consumer_groups(self) -> Iterator[ConsumerGroup]:
+        """Every group of the consumer protocol, as the next request must see it."""
+        for slot in list(self.consumer_slots.values()):
+            if slot.current is not None:
+                yield slot.current
+
     def group(self, group_id: str) -> Group:
-        """Find or create a group."""
+        """Find or create a classic group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id=group_id)
@@ -153,6 +199,7 @@ class GroupCore:
     def abandon(self, error_code: ErrorCode) -> None:
         """Forget all state and answer every request that waits for an append."""
         self.groups.clear()  # first, so that no answer below starts a rebalance
+        self.consumer_slots.clear()
         for append in self._appends.values():
             self._answer_append(append, error_code)
         self._appends.clear()

@@ -4,6 +4,7 @@ Sources: KIP-394 (a member id before joining), KIP-345 (static members), KIP-814
          skips the assignment), KIP-559 (protocol type and name in SyncGroup).
 """
 
+from semel.broker.consumer_groups import ConsumerGroups
 from semel.broker.group_core import GroupCore
 from semel.broker.group_member import Member
 from semel.broker.group_rebalance import Rebalance
@@ -31,17 +32,24 @@ JOIN_VERSION_SKIP_ASSIGNMENT = 9
 class Membership:
     """Judges requests and starts what follows from them."""
 
-    def __init__(self, core: GroupCore, rebalance: Rebalance) -> None:
+    def __init__(self, core: GroupCore, rebalance: Rebalance, consumers: ConsumerGroups) -> None:
         """Work on the shared state."""
         self._core = core
         self._rebalance = rebalance
+        self._consumers = consumers
 
     def join(self, token: int, request: JoinRequest) -> None:
         """JoinGroup."""
         fault = self._fault_of_join(request)
+        consumer = self._core.consumer_group(request.group_id)
+        if fault is ErrorCode.NONE and consumer is not None and consumer.members:
+            fault = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if fault is not ErrorCode.NONE:
             self._refuse_join(token, fault, request.member_id)
-        elif request.member_id != NO_MEMBER_ID and request.group_id not in self._core.groups:
+            return
+        if consumer is not None:
+            self._consumers.make_way(consumer)
+        if request.member_id != NO_MEMBER_ID and request.group_id not in self._core.groups:
             self._refuse_join(token, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         else:
             self._join_group(self._core.group(request.group_id), token, request)
@@ -236,6 +244,10 @@ class Membership:
             fault = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if fault is not ErrorCode.NONE:
             self._core.answer(token, LeaveResponse(error_code=fault))
+            return
+        consumer = self._core.consumer_group(request.group_id)
+        if consumer is not None:
+            self._consumers.leave(token, consumer, request.members)
             return
         results = tuple(self._leave_one(group, leaving) for leaving in request.members)
         self._core.answer(token, LeaveResponse(results=results))

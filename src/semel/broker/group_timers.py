@@ -16,6 +16,7 @@ class TimerKind(StrEnum):
     SESSION = "session"  # a member's heartbeat, or a new member's JoinGroup
     JOIN = "join"  # the join phase of a group
     SYNC = "sync"  # the sync phase of a group
+    REVOCATION = "revocation"  # a member of the consumer protocol must give partitions up
     RETENTION = "retention"  # the next search for expired offsets
 
 

@@ -8,6 +8,7 @@ response comes back later in an `Answer` with that token, exactly once. Records 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from semel.broker.consumer_group_types import BeatResponse
 from semel.protocol.error_codes import ErrorCode
 
 NO_GENERATION = -1
@@ -45,6 +46,9 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * DAY_MS  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     new_member_join_timeout_ms: int = 300_000  # a constant in Kafka
+    consumer_group_members_max: int = 2**31 - 1  # group.consumer.max.size
+    consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
+    consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +215,8 @@ class FetchOffsetsRequest:
     group_id: str
     partitions: tuple[tuple[str, int], ...] | None = None
     require_stable: bool = False
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,19 +276,28 @@ class DescribedGroup:
     protocol_name: str = ""
     members: tuple[DescribedMember, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """One line of ListGroups; the group type is always classic."""
+    """One line of ListGroups."""
 
     group_id: str
     protocol_type: str
-    state: GroupState
-    group_type: str = "classic"
+    state: str
+    group_type: str
 
 
-Response = JoinResponse | SyncResponse | LeaveResponse | CommitResponse | DeleteOffsetsResponse | DeleteGroupResponse
+Response = (
+    JoinResponse
+    | SyncResponse
+    | LeaveResponse
+    | CommitResponse
+    | DeleteOffsetsResponse
+    | DeleteGroupResponse
+    | BeatResponse
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,9 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
         offset_metadata_bytes_max=settings.number("offset.metadata.max.bytes"),
         offsets_retention_ms=settings.number("offsets.retention.minutes") * MINUTE_MS,
         offsets_retention_check_interval_ms=settings.number("offsets.retention.check.interval.ms"),
+        consumer_group_members_max=settings.number("group.consumer.max.size"),
+        consumer_heartbeat_interval_ms=settings.number("group.consumer.heartbeat.interval.ms"),
+        consumer_session_timeout_ms=settings.number("group.consumer.session.timeout.ms"),
     )
 
 
@@ -69,7 +72,7 @@ class CoordinatorPartition(CoordinatorShell[Effect, Response]):
         super().__init__(broker.world.clock, partition, tasks, broker.settings.number("offsets.commit.timeout.ms"))
         self._verifications: dict[int, Verification] = {}
         rng = broker.world.rng.fork(f"members {partition.index}")
-        self.core = GroupCoordinator(group_settings(broker.settings), lambda: str(rng.uuid()))
+        self.core = GroupCoordinator(group_settings(broker.settings), lambda: str(rng.uuid()), lambda: broker.state)
         self.perform(self.core.load(_loaded(partition), self.now_ms()))
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
+from semel.broker.cluster_state import ClusterState
 from semel.broker.group_coordinator import GroupCoordinator
 from semel.broker.group_types import (
     NO_PRODUCER_ID,
@@ -63,10 +64,11 @@ class Harness:
         self.holds_appends = False
         self._tokens = count(1)
         self._uuids = count(1)
+        self.cluster = ClusterState()
         self.core = self._start()
 
     def _start(self) -> GroupCoordinator:
-        core = GroupCoordinator(self.settings, lambda: f"uuid{next(self._uuids)}")
+        core = GroupCoordinator(self.settings, lambda: f"uuid{next(self._uuids)}", lambda: self.cluster)
         self._perform(core.load(self.log, self.now_ms), core)
         return core
 

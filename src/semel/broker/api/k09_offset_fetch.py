@@ -32,6 +32,7 @@ from semel.protocol.messages.offset_fetch import (
 VERSION_GROUPS = 8
 VERSION_TOPIC_IDS = 10
 NO_OFFSET = -1
+NO_MEMBER = (None, -1)
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
@@ -84,12 +85,26 @@ async def answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchRe
 
 
 def _fetch(
-    context: Context, group_id: str, wanted: tuple[tuple[str, int], ...] | None, *, require_stable: bool
+    context: Context,
+    group_id: str,
+    wanted: tuple[tuple[str, int], ...] | None,
+    *,
+    require_stable: bool,
+    member: tuple[str | None, int] = NO_MEMBER,
 ) -> Sequence[FetchedOffset] | ErrorCode:
     coordinator = context.broker.groups.find(group_id)
     if isinstance(coordinator, ErrorCode):
         return coordinator
-    asked = FetchOffsetsRequest(group_id=group_id, partitions=wanted, require_stable=require_stable)
+    asked = FetchOffsetsRequest(
+        group_id=group_id,
+        partitions=wanted,
+        require_stable=require_stable,
+        member_id=member[0],
+        member_epoch=member[1],
+    )
+    fault = coordinator.core.fault_of_fetch(asked)
+    if fault is not ErrorCode.NONE:
+        return fault
     found = coordinator.core.fetch_offsets(asked)
     return found if wanted is not None else sorted(found, key=lambda row: (row.topic, row.partition))
 
@@ -99,7 +114,8 @@ def _group(context: Context, group: OffsetFetchRequestGroup, require_stable: boo
     wanted = None
     if named is not None:
         wanted = tuple((name, index) for name, topic in named if name for index in topic.partition_indexes)
-    found = _fetch(context, group.group_id, wanted, require_stable=require_stable)
+    member = (group.member_id, group.member_epoch)
+    found = _fetch(context, group.group_id, wanted, require_stable=require_stable, member=member)
     if isinstance(found, ErrorCode):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=found)
     topics = [_found(context, name, rows) for name, rows in groupby(found, attrgetter("topic"))]

@@ -43,10 +43,9 @@ def _describe(context: Context, group_id: str) -> DescribedGroup:
     if isinstance(coordinator, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=coordinator)
     group = coordinator.core.describe_group(group_id, api_version=context.version)
-    is_missing = group.error_code is ErrorCode.GROUP_ID_NOT_FOUND
     return DescribedGroup(
         error_code=group.error_code,
-        error_message=f"Group {group_id} not found." if is_missing else None,
+        error_message=group.error_message,
         group_id=group_id,
         group_state=group.state,
         protocol_type=group.protocol_type,

@@ -3,7 +3,7 @@
 Keeps:    B1 the broker advertises exactly what it implements.
 Differs:  docs/DIFFERENCES.md#k18
 Versions: v3 first flexible, but its response keeps header v0 so that any client can read it.
-Sources:  KIP-35, KIP-511, KIP-584, KIP-890.
+Sources:  KIP-35, KIP-511, KIP-584, KIP-848, KIP-890.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from semel.protocol.messages.api_versions import (
 )
 
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+GROUP_LEVEL = 1  # the consumer protocol; Java clients look for it before they use it
 ZERO_FEATURES_FIRST = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -60,13 +62,17 @@ def _supported(version: int) -> list[SupportedFeatureKey]:
     """Clients before v4 fail on a feature whose lowest version is 0, so they do not hear of it."""
     if version < ZERO_FEATURES_FIRST:
         return []
-    return [SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=2)]
+    levels = ((GROUP_VERSION, GROUP_LEVEL), (TRANSACTION_VERSION, 2))
+    return [SupportedFeatureKey(name=name, min_version=0, max_version=last) for name, last in levels]
 
 
 def _finalized(level: int) -> list[FinalizedFeatureKey]:
-    if level == 0:
-        return []
-    return [FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level)]
+    levels = ((GROUP_VERSION, GROUP_LEVEL), (TRANSACTION_VERSION, level))
+    return [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in levels
+        if level
+    ]
 
 
 def _advertised() -> list[ApiVersion]:
