@@ -7,6 +7,11 @@ from semel.errors import SemelError
 from semel.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from semel.clients.consumer import Consumer
+    from semel.clients.deduplicator import Deduplicator
+    from semel.clients.postgres_store import PostgresStore
+    from semel.clients.producer import Producer
+    from semel.clients.sqlite_store import SqliteStore
     from semel.engine.embedded import Cluster
     from semel.engine.tls import Security, Tls
     from semel.spark.sink import KafkaSink
@@ -15,10 +20,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Cluster",
+    "Consumer",
+    "Deduplicator",
     "Guarantee",
     "KafkaSink",
+    "PostgresStore",
+    "Producer",
     "Security",
     "SemelError",
+    "SqliteStore",
     "Tls",
     "__version__",
     "write_batch",
@@ -27,8 +37,13 @@ __all__ = [
 
 _HOMES = {
     "Cluster": "semel.engine.embedded",
+    "Consumer": "semel.clients.consumer",
+    "Deduplicator": "semel.clients.deduplicator",
     "KafkaSink": "semel.spark.sink",
+    "PostgresStore": "semel.clients.postgres_store",
+    "Producer": "semel.clients.producer",
     "Security": "semel.engine.tls",
+    "SqliteStore": "semel.clients.sqlite_store",
     "Tls": "semel.engine.tls",
     "write_batch": "semel.spark.writing",
     "write_stream": "semel.spark.writing",

@@ -1,0 +1,73 @@
+"""`KeepAlive`: polls in the place of a user who works on a batch for long, so that the group does not expel the member.
+
+Why: librdkafka sends heartbeats by itself, but a member that does not poll for `max.poll.interval.ms` is expelled all
+     the same, its batch goes to another, and both do the work. Quick users never meet this thread: it begins late.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class KeepAlive:
+    """A thread that calls `poll` again and again while the user is busy for longer than `after_s`."""
+
+    def __init__(self, poll: Callable[[], None], after_s: float) -> None:
+        """`poll` should take a little while; it is called without any lock held."""
+        self._poll = poll
+        self._after_s = after_s
+        self._changed = threading.Condition()
+        self._since: float | None = None
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self.polls = 0
+
+    def busy(self) -> None:
+        """The user got a batch."""
+        with self._changed:
+            self._since = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="semel-keep-alive", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def back(self) -> None:
+        """The user is back; `poll` may still be under way."""
+        with self._changed:
+            self._since = None
+            self._changed.notify_all()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the user is at work."""
+        return self._since is not None
+
+    def wait_until_back(self, wait_s_max: float) -> bool:
+        """Wait until the user is back; False when the limit was over first."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._since is None or self._stopped, wait_s_max)
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while self._wait_until_due():
+            self.polls += 1
+            self._poll()
+
+    def _wait_until_due(self) -> bool:
+        """Return True when somebody should poll, False when it is over."""
+        with self._changed:
+            while not self._stopped:
+                left_s = None if self._since is None else self._since + self._after_s - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    return True
+                self._changed.wait(left_s)
+            return False

@@ -1,0 +1,145 @@
+"""`semel.Producer`: records to Kafka under a declared guarantee.
+
+    with semel.Producer("localhost:9092", guarantee=Guarantee.EXACTLY_ONCE, transactional_id="orders") as producer:
+        with producer.transaction() as tx:
+            tx.send("orders", b"1")
+
+Threads may share a producer; a transaction belongs to one thread. After a fork the child's copy refuses everything.
+Reports are served by `send`, `flush` and `Delivery.result`: there is no thread of ours beside librdkafka's.
+
+Keeps: K1 a setting that contradicts the guarantee is refused before anything is sent; K2 a send has one outcome, and an
+       error says whether the record may be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Generic, Literal, Self, TypeVar, overload
+
+from semel.clients.failures import Fate
+from semel.clients.library import close_refusal, fork_refusal, make, never_free, tell_of_forks
+from semel.clients.sending import Sender
+from semel.clients.setting_names import Role
+from semel.clients.settings import RULES_BY_ID, Value, client_settings, refusal
+from semel.clients.steps import OnStep, ignore_step
+from semel.clients.transaction import Coordination, Transaction
+from semel.errors import SemelError
+from semel.guarantee import Guarantee
+
+Exactly = Literal[Guarantee.EXACTLY_ONCE, "exactly_once"]
+WAIT_MS_MAX = 60_000
+
+
+class Plain:
+    """A producer without transactions; only the type checker looks at it."""
+
+
+class Transactional:
+    """A producer with a transactional id; only the type checker looks at it."""
+
+
+Kind = TypeVar("Kind", Plain, Transactional)
+
+
+class Producer(Sender, Generic[Kind]):
+    """Sends records; the guarantee decides what happens when something goes wrong on the way."""
+
+    @overload
+    def __init__(
+        self: Producer[Transactional],
+        bootstrap: str,
+        *,
+        guarantee: Exactly,
+        transactional_id: str,
+        settings: Mapping[str, Value] | None = None,
+        wait_ms_max: int = WAIT_MS_MAX,
+        on_step: OnStep = ignore_step,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Plain],
+        bootstrap: str,
+        *,
+        guarantee: Guarantee | str,
+        settings: Mapping[str, Value] | None = None,
+        wait_ms_max: int = WAIT_MS_MAX,
+        on_step: OnStep = ignore_step,
+    ) -> None: ...
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        guarantee: Guarantee | str,
+        transactional_id: str | None = None,
+        settings: Mapping[str, Value] | None = None,
+        wait_ms_max: int = WAIT_MS_MAX,
+        on_step: OnStep = ignore_step,
+    ) -> None:
+        """`settings` go to librdkafka; `wait_ms_max` bounds every wait: for room in the queue, for the coordinator.
+
+        With a transactional id this takes the id over: older owners are fenced, what they left open is settled.
+        """
+        self.guarantee = Guarantee.parse(guarantee)
+        given = dict(settings or {}) | ({"transactional.id": transactional_id} if transactional_id else {})
+        merged = client_settings(Role.PRODUCER, self.guarantee, bootstrap, given)
+        fate = Fate()
+        super().__init__(make("Producer", {"error_cb": fate, **merged}), wait_ms_max / 1000, fate)
+        self._ended: SemelError | None = None
+        self._coordination: Coordination | None = None
+        tell_of_forks(self)
+        if given.get("transactional.id"):
+            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate)
+            self._refuse(self._refusal("producer.send(…) outside of a transaction", "tx.send(…)"))
+            self._coordination.own()
+
+    def _refusal(self, you_wrote: str, you_want: str = "") -> SemelError:
+        return refusal(RULES_BY_ID["S006"], self.guarantee, you_wrote=you_wrote, you_want=you_want)
+
+    def transaction(self: Producer[Transactional]) -> Transaction:
+        """Make a transaction: `with` begins it, and commits or aborts at its end."""
+        if self._ended is not None:
+            raise self._ended
+        if self._coordination is None:
+            want = 'Producer(…, guarantee=Guarantee.EXACTLY_ONCE, transactional_id="…")'
+            raise self._refusal("producer.transaction() without a transactional id", want)
+        return Transaction(self._coordination)
+
+    def settle(self: Producer[Transactional]) -> None:
+        """Ask again for a commit whose outcome is unknown; returns when it is decided, raises when it is still not."""
+        if self._coordination is not None:
+            self._coordination.settle()
+
+    def flush(self, wait_s_max: float | None = None) -> None:
+        """Wait until everything sent has its result; each Delivery knows whether it is a good one."""
+        if self._ended is not None:
+            raise self._ended
+        super().flush(wait_s_max)
+
+    def forked(self) -> None:
+        """Refuse everything: this copy is in a child process, where the library's threads are not."""
+        never_free(self._client)
+        self._end(fork_refusal("producer"))
+
+    def _end(self, error: SemelError) -> None:
+        self._ended = error
+        self._refuse(error)
+
+    def close(self) -> None:
+        """Wait for what is under way, within the limit, and end. Closing twice is fine."""
+        if self._ended is not None:
+            return
+        try:
+            self.flush()
+        finally:
+            self._end(close_refusal("producer"))
+
+    def __enter__(self) -> Self:
+        """Nothing more is needed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()

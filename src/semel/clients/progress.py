@@ -1,0 +1,88 @@
+"""`Progress`: how far a consumer came, as plain state: what is handed out, what is finished, what has to be committed.
+
+Keeps: K4 an unfinished record is neither counted as done nor skipped; K5 a partition that was taken away takes its
+       offsets along: nothing of it is committed any more.
+Why:   the order of these steps is the guarantee, and without sockets in it every order can be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+from semel.clients.records import Batch, TopicPartition
+
+Offsets = dict[TopicPartition, int]
+
+
+class Ending(StrEnum):
+    """How the batch that is handed out ended."""
+
+    OPEN = "open"  # nobody said; asking for more now means that it was given up
+    FINISHED = "finished"
+    SETTLED = "settled"  # its offsets are kept with its results
+    GIVEN_UP = "given up"
+
+
+class Progress:
+    """Offsets by partition: where reading stands, what is finished and not committed yet."""
+
+    def __init__(self) -> None:
+        """Nothing is assigned."""
+        self.positions: Offsets = {}
+        self.finished: Offsets = {}
+        self.batch: Batch | None = None
+        self.ending = Ending.OPEN
+        self.records_handed = 0
+        self.records_done = 0
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Partitions came, with their positions as far as these are known."""
+        self.positions |= positions
+
+    def revoke(self, places: Collection[TopicPartition]) -> None:
+        """Partitions went: whatever is known about them is somebody else's now."""
+        for place in places:
+            self.positions.pop(place, None)
+            self.finished.pop(place, None)
+            if self.batch is not None:
+                self.batch.offsets.pop(place, None)
+
+    def hand_out(self, batch: Batch) -> None:
+        """A batch goes to the user, all at once unless `records_handed` is set lower."""
+        self.positions |= batch.offsets
+        self.batch, self.ending = batch, Ending.OPEN
+        self.records_handed, self.records_done = len(batch), 0
+
+    def end(self, ending: Ending) -> None:
+        """The user, a transaction or a store said how the batch ended."""
+        if self.batch is not None:
+            self.ending = ending
+
+    def count_done(self) -> None:
+        """Let what is done of the batch count, though nobody has asked for more."""
+        if self.batch is None or self.ending in (Ending.SETTLED, Ending.GIVEN_UP):
+            return
+        if self.ending is Ending.FINISHED or self.records_done == len(self.batch):
+            self.finished |= self.batch.offsets
+        elif self.records_done:
+            standing, starts = self._standing(self.batch), self.batch.starts
+            self.finished |= {place: offset for place, offset in standing.items() if offset != starts.get(place)}
+
+    def take_back(self) -> Offsets:
+        """Close the batch; what is done of it counts, and where the rest has to be read again is returned."""
+        self.count_done()
+        batch, self.batch = self.batch, None
+        if batch is None or self.ending in (Ending.SETTLED, Ending.FINISHED):
+            return {}
+        if self.ending is Ending.GIVEN_UP:
+            self.records_done = 0
+        standing = self._standing(batch)
+        again = {place: offset for place, offset in standing.items() if offset != batch.offsets[place]}
+        self.positions |= again
+        return again
+
+    def _standing(self, batch: Batch) -> Offsets:
+        """Where the partitions stand that are still ours."""
+        standing = batch.standing_after(self.records_done)
+        return {place: offset for place, offset in standing.items() if place in batch.offsets}

@@ -1,0 +1,197 @@
+"""`Transaction`: records and offsets that become visible together or not at all; and its coordination with Kafka.
+
+    with producer.transaction() as tx:      # commits at the end, aborts on an exception
+        tx.send("seats", b"12A")
+        tx.commit_offsets(consumer)
+
+Three kinds of errors: one that may pass is tried again until the limit; one that spoils the transaction aborts it, and
+the work may be done again; one that spoils the producer (a newer owner fenced it) ends it.
+
+Keeps: K3 a commit whose outcome is unknown is asked for again, never guessed: the next `transaction()` or `settle()`
+       goes on asking, and in a new process taking over the transactional id settles it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from semel.clients.failures import Fate, KafkaFailure, failure
+from semel.clients.library import confluent
+from semel.clients.sending import Sender
+from semel.clients.steps import ClientStep, OnStep
+from semel.errors import BrokerError, ConfigError, Outcome, OutcomeUnknownError, SemelError
+
+if TYPE_CHECKING:
+    from semel.clients.consumer import Consumer
+
+PAUSE_S = 0.05
+
+
+class State(StrEnum):
+    """Where the producer stands between its transactions."""
+
+    READY = "ready"
+    OPEN = "open"
+    COMMIT_UNKNOWN = "commit unknown"
+    ABORT_UNKNOWN = "abort unknown"
+    ENDED = "ended"
+
+
+class Coordination:
+    """The transaction calls of one producer, each tried until its limit, and what is known after each."""
+
+    def __init__(self, client: Any, wait_s_max: float, on_step: OnStep, fate: Fate) -> None:
+        """`client` is a confluent_kafka.Producer with a transactional id."""
+        self.client = client
+        self.fate = fate
+        self.wait_s_max = wait_s_max
+        self.on_step = on_step
+        self.state = State.READY
+        self._ended: SemelError | None = None
+
+    def own(self) -> None:
+        """Take the transactional id over: fences older owners, finishes or aborts what they left open."""
+        self._try("the transactional id was not taken over", self.client.init_transactions, Outcome.UNKNOWN)
+
+    def begin(self) -> None:
+        """Open a transaction, after what the last one left undecided is settled."""
+        self.settle()
+        if self.state is State.OPEN:
+            raise ConfigError("a transaction is already open", because="a producer has one at a time")
+        self._try("no transaction was begun", lambda _: self.client.begin_transaction(), Outcome.DID_NOT_HAPPEN)
+        self.state = State.OPEN
+        self.on_step(ClientStep.BEGUN)
+
+    def settle(self) -> None:
+        """Decide what is undecided, if anything is."""
+        if self._ended is not None:
+            raise self._ended
+        if self.state is State.COMMIT_UNKNOWN:
+            self.commit()
+        elif self.state is State.ABORT_UNKNOWN:
+            self.abort()
+
+    def commit(self) -> None:
+        """Commit, asking again as long as the limit allows. Aborts when only that is left."""
+        self.client.flush(self.wait_s_max)
+        if self.fate.error is not None and self.state is State.OPEN:
+            raise self._refusal(self.fate.error, "the transaction was not committed", Outcome.DID_NOT_HAPPEN)
+        self.on_step(ClientStep.COMMITTING)
+        self.state = State.COMMIT_UNKNOWN
+        self._try("the transaction was not committed", self.client.commit_transaction, Outcome.UNKNOWN)
+        self.state = State.READY
+        self.on_step(ClientStep.COMMITTED)
+
+    def abort(self) -> None:
+        """Abort, asking again as long as the limit allows."""
+        self.state = State.ABORT_UNKNOWN
+        self._try("the transaction was not aborted", self.client.abort_transaction, Outcome.DID_NOT_HAPPEN)
+        self.state = State.READY
+        self.on_step(ClientStep.ABORTED)
+
+    def send_offsets(self, offsets: list[Any], group: object) -> None:
+        """Make a group's offsets part of the transaction."""
+        self._try(
+            "the offsets are not part of the transaction",
+            lambda left_s: self.client.send_offsets_to_transaction(offsets, group, left_s),
+            Outcome.DID_NOT_HAPPEN,
+        )
+        self.on_step(ClientStep.OFFSETS_SENT)
+
+    def _try(self, what: str, call: Callable[[float], object], unknown: Outcome) -> None:
+        """Call until it works, the limit is over, or an error says that it never will."""
+        deadline = time.monotonic() + self.wait_s_max
+        while True:
+            left_s = max(deadline - time.monotonic(), PAUSE_S)
+            try:
+                call(left_s)
+            except confluent().KafkaException as error:
+                cause: KafkaFailure = error.args[0]
+            else:
+                return
+            if cause.fatal() or not cause.retriable():
+                raise self._refusal(cause, what, unknown)
+            if time.monotonic() >= deadline:
+                raise self._undecided(cause, what, unknown)
+            time.sleep(PAUSE_S)
+
+    def _refusal(self, cause: KafkaFailure, what: str, unknown: Outcome) -> SemelError:
+        if cause.fatal():
+            self.state = State.ENDED
+            self._ended = failure(cause, "this producer is at its end", outcome=Outcome.DID_NOT_HAPPEN)
+            return failure(cause, what, outcome=unknown)
+        if cause.txn_requires_abort():
+            # Only an abort can follow, so it did not happen and never will.
+            self.state = State.OPEN
+            again = "do the work of the transaction again"
+            return failure(cause, what, outcome=Outcome.DID_NOT_HAPPEN, next_command=again)
+        return failure(cause, what, outcome=unknown)
+
+    def _undecided(self, cause: KafkaFailure, what: str, unknown: Outcome) -> SemelError:
+        summary = f"{what} within {self.wait_s_max:g} s: {cause.name()}"
+        if unknown is Outcome.UNKNOWN:
+            return OutcomeUnknownError(
+                summary,
+                because="the coordinator did not answer",
+                next_command="producer.settle() asks again; in a new process the same transactional id settles it",
+            )
+        return BrokerError(summary, code=cause.code(), outcome=unknown, because="the coordinator did not answer")
+
+
+class Transaction(Sender):
+    """One transaction; made by `Producer.transaction()`."""
+
+    def __init__(self, coordination: Coordination) -> None:
+        """Nothing is begun yet."""
+        super().__init__(coordination.client, coordination.wait_s_max, coordination.fate)
+        self._coordination = coordination
+        self._sources: list[Consumer] = []
+        self._refuse(ConfigError("the transaction is not open", you_want="with producer.transaction() as tx: …"))
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._coordination.begin()
+        self._produce = self._client.produce
+        return self
+
+    def commit_offsets(self, consumer: Consumer) -> None:
+        """Make the offsets of the consumer's last batch part of the transaction: both are visible, or neither."""
+        offsets, group = consumer.offsets_for_transaction()
+        if consumer not in self._sources:
+            self._sources.append(consumer)
+        if offsets:
+            self._coordination.send_offsets(offsets, group)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit, or abort when the work failed."""
+        self._refuse(ConfigError("the transaction is over", you_want="producer.transaction() for the next one"))
+        if error is None:
+            self._commit()
+        else:
+            self._abort(error)
+
+    def _commit(self) -> None:
+        try:
+            self._coordination.commit()
+        except BrokerError as error:
+            if error.outcome is Outcome.DID_NOT_HAPPEN:
+                self._abort(error)
+            raise
+        for consumer in self._sources:
+            consumer.settled()
+
+    def _abort(self, error: BaseException) -> None:
+        """Give the records up; the first error is the one that is told."""
+        for consumer in self._sources:
+            consumer.rewind()
+        try:
+            if self._coordination.state is not State.ENDED:
+                self._coordination.abort()
+        except SemelError as other:
+            error.add_note(f"and then: {other}")

@@ -1,0 +1,107 @@
+"""K4 an unfinished record is neither counted as done nor skipped; K5 a revoked partition takes its offsets along."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.clients.progress import Ending, Progress
+from tests.unit.clients.messages import A, B, batch
+
+
+def handed(*at: tuple[object, int]) -> Progress:
+    progress = Progress()
+    progress.assign({A: 5, B: 20})
+    progress.hand_out(batch((A, 5), (B, 20), (A, 6), (B, 25)))
+    return progress
+
+
+def test_a_finished_batch_counts_and_is_not_read_again() -> None:
+    progress = handed()
+    progress.end(Ending.FINISHED)
+    assert progress.take_back() == {}
+    assert progress.finished == {A: 7, B: 26}
+    assert progress.positions == {A: 7, B: 26}
+
+
+def test_a_batch_that_was_left_is_read_again_from_its_start() -> None:
+    progress = handed()
+    assert progress.take_back() == {A: 5, B: 20}
+    assert progress.finished == {}
+    assert progress.positions == {A: 5, B: 20}
+
+
+def test_of_records_one_by_one_the_finished_ones_count() -> None:
+    progress = handed()
+    progress.records_done = 2
+    assert progress.take_back() == {A: 6, B: 25}
+    assert progress.finished == {A: 6, B: 25}
+
+
+def test_an_undone_batch_is_read_again_whole() -> None:
+    progress = handed()
+    progress.records_done = 2
+    progress.end(Ending.GIVEN_UP)
+    assert progress.take_back() == {A: 5, B: 20}
+    assert progress.finished == {}
+
+
+def test_a_settled_batch_needs_no_commit() -> None:
+    progress = handed()
+    progress.end(Ending.SETTLED)
+    assert (progress.take_back(), progress.finished) == ({}, {})
+
+
+def test_a_revoked_partition_takes_its_offsets_along() -> None:
+    progress = handed()
+    progress.end(Ending.FINISHED)
+    progress.revoke([A])
+    assert progress.take_back() == {}
+    assert progress.finished == {B: 26}
+    assert progress.positions == {B: 26}
+
+
+def test_what_was_finished_earlier_goes_with_its_partition_too() -> None:
+    progress = handed()
+    progress.end(Ending.FINISHED)
+    progress.take_back()
+    progress.revoke([B])
+    assert progress.finished == {A: 7}
+
+
+def test_a_revoked_partition_is_not_read_again() -> None:
+    progress = handed()
+    progress.revoke([B])
+    assert progress.take_back() == {A: 5}
+
+
+def test_a_gap_before_the_first_record_is_read_again_too() -> None:
+    progress = Progress()
+    progress.assign({A: 2})
+    progress.hand_out(batch((A, 5), starts={A: 2}))
+    assert progress.take_back() == {A: 2}
+
+
+@given(st.lists(st.sampled_from(["finish", "leave", "undo", "settle"]), max_size=30), st.data())
+def test_any_order_of_endings_hands_out_every_record_in_turn(endings: list[str], data: st.DataObject) -> None:
+    """The position after a batch is where it ended, or exactly where the first record stands that is not done."""
+    progress, wanted = Progress(), 0
+    progress.assign({A: 0})
+    for ending in endings:
+        count = data.draw(st.integers(1, 4))
+        assert progress.positions[A] == wanted
+        progress.hand_out(batch(*((A, wanted + number) for number in range(count))))
+        done = count
+        if ending == "finish":
+            progress.end(Ending.FINISHED)
+        elif ending == "settle":
+            progress.end(Ending.SETTLED)
+        elif ending == "undo":
+            done = 0
+            progress.end(Ending.GIVEN_UP)
+        else:
+            done = progress.records_done = data.draw(st.integers(0, count))
+        again = progress.take_back()
+        assert again == ({} if done == count else {A: wanted + done})
+        wanted += done
+        assert progress.finished.get(A, 0) <= wanted
