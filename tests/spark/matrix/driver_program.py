@@ -1,41 +1,91 @@
-"""A driver of its own process, for the cells that kill one for good: `python driver_program.py <settings as JSON>`.
+"""A driver of its own process, for the cells that need one: `python driver_program.py <settings as JSON>`.
 
-It runs a query over what is in the source topic. At the step it was told, it kills its whole process group:
-itself and its JVM die at once, nothing is cleaned up.
+It runs a query over what is in the source topic, into semel's sink or into Spark's own (`"sink": "spark"`). At the step
+it was told, it kills its whole process group: itself and its JVM die at once, nothing is cleaned up. Faults in tasks
+are in `faulty_rows.py`.
 """
 
 import json
+import logging
 import os
 import signal
 import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
 from semel.sinks.base import CommitStep
+from tests.spark.matrix.faulty_rows import SCHEMA, pass_rows, scene_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Settings = dict[str, Any]
+PADDING = 1_400
 
 
-def main(settings: dict[str, str]) -> None:
+def start_spark(settings: Settings) -> "SparkSession":
     os.environ.update(spark_environment())
-    import semel
     import semel.spark
 
-    spark = semel.spark.session(
-        "driver",
-        master=settings["master"],
-        config={
-            "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-        },
+    options = (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:ErrorFile=" + settings["folder"] + "/jvm_%p.log"
     )
+    config = {
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": options,
+        "spark.executor.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": settings["folder"] + "/local",
+        # Both executors are there before the first task starts, so that each holds a part of every shuffle.
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+        # Rows go from one Python function to the next some at a time, so that a fault meets a task in its middle.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+    if settings.get("sink") == "spark":
+        jars = ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch())
+        config |= {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
+    return semel.spark.session("driver", master=settings["master"], config=config | settings.get("conf", {}))
+
+
+def read(spark: "SparkSession", settings: Settings) -> "DataFrame":
+    """The source, with the faults that tasks will meet; behind a shuffle into so many tasks if there is to be one."""
+    from pyspark.sql import functions as f
+
     rows = (
         spark.readStream.format("semel")
         .option("kafka.bootstrap.servers", settings["bootstrap"])
         .option("subscribe", settings["source"])
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", "30")
+        .option("maxOffsetsPerTrigger", str(settings.get("per_trigger", 30)))
+        .option("minPartitions", str(settings.get("tasks", 1)))
         .load()
     )
+    if not settings.get("faults"):
+        return rows.select("key", "value")
+    if settings.get("shuffle"):
+        rows = rows.repartitionById(settings["shuffle"], f.expr(f"cast(string(value) as int) % {settings['shuffle']}"))
+    padded = rows.selectExpr(
+        "key", f"concat(string(value), ' ', repeat('x', {settings.get('padding', PADDING)})) as value"
+    )
+    return padded.mapInArrow(partial(pass_rows, scene_of(settings, settings["folder"])), SCHEMA)
+
+
+def write(rows: "DataFrame", settings: Settings) -> "StreamingQuery":
+    if settings.get("sink") == "spark":
+        writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", settings["bootstrap"])
+        writer = writer.option("topic", settings["output"]).option("checkpointLocation", settings["checkpoint"])
+        return writer.trigger(availableNow=True).start()
+    import semel
+
     left = int(settings.get("nth", "0"))
 
     def on_step(step: CommitStep) -> None:
@@ -45,16 +95,21 @@ def main(settings: dict[str, str]) -> None:
             if left == 0:
                 os.killpg(0, signal.SIGKILL)
 
-    query = semel.write_stream(
-        rows.select("key", "value"),
+    return semel.write_stream(
+        rows,
         semel.KafkaSink(settings["bootstrap"], settings["output"], partitioning=settings["partitioning"]),
         pipeline=settings["pipeline"],
-        guarantee="exactly_once",
+        guarantee=settings.get("guarantee", "exactly_once"),
         checkpoint=settings["checkpoint"],
         trigger={"availableNow": True},
         on_step=on_step,
     )
-    query.awaitTermination()
+
+
+def main(settings: Settings) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    write(read(start_spark(settings), settings), settings).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -49,15 +49,20 @@ class Replay:
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     pipeline: str = field(default_factory=lambda: f"replay-{next(_numbers)}")
     topic: str = ""
-    source: TopicPartition = field(init=False)
+    source_topic: str = ""
     done: int = 0
     begun: int = -1
     drivers: int = 0
 
     def __post_init__(self) -> None:
-        """Make the topics; the ledger names the source's, so it has to exist."""
-        self.topic, source = new_topics(self.bootstrap, 3, 1)
-        self.source = TopicPartition(source, 0)
+        """Make the topics, unless an earlier driver has; the ledger names the source's, so it has to exist."""
+        if not self.topic:
+            self.topic, self.source_topic = new_topics(self.bootstrap, 3, 1)
+
+    @property
+    def source(self) -> TopicPartition:
+        """What the ledger has an entry for."""
+        return TopicPartition(self.source_topic, 0)
 
     def drive(self, on_step: OnStep = ignore_step) -> None:
         """One driver's life: every micro-batch that is not known to be done."""

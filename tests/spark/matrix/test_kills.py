@@ -1,4 +1,7 @@
-"""Real drivers, killed for good (SIGKILL of Python and its JVM) after each step; the next driver finishes the work."""
+"""Real drivers, killed for good (SIGKILL) after each step and in the middle of it; the next driver finishes the work.
+
+"Before a step" is after the one before it; "in the middle" is with the request on its way, or its answer.
+"""
 
 import json
 import os
@@ -6,85 +9,117 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import semel
+from semel.broker.intercept import Delay, Seen
 from semel.sinks.base import CommitStep
-from tests.spark.sink_jobs import check_once, fill, ledger_of, new_topics, read_all
+from tests.spark.matrix.conftest import Make
+from tests.spark.matrix.drivers import DRIVER_S_MAX, ROOT, Driven, kill_group
+from tests.spark.matrix.replay import Replay
+from tests.support.waiting import eventually
 
-PROGRAM = Path(__file__).with_name("driver_program.py")
-DRIVER_S_MAX = 150
+PROGRAM = Path(__file__).with_name("replay_program.py")
 NUMBERS = range(60)
 
 
-def drive(settings: dict[str, str], folder: Path) -> int:
-    """Run a driver in a process group of its own; its exit status, negative for the signal that ended it."""
-    with (folder / "driver.log").open("ab") as output:
-        driver = subprocess.Popen(
-            [sys.executable, str(PROGRAM), json.dumps(settings)],
-            start_new_session=True,
-            stdout=output,
-            stderr=output,
-            cwd=folder,
-        )
-        try:
-            return driver.wait(DRIVER_S_MAX)
-        finally:
-            if driver.poll() is None:
-                os.killpg(driver.pid, signal.SIGKILL)
-
-
-def settings_of(cluster: semel.Cluster, folder: Path, partitioning: str, master: str = "local[2]") -> dict[str, str]:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, NUMBERS)
-    return {
-        "bootstrap": cluster.bootstrap,
-        "source": source,
-        "output": output,
-        "pipeline": f"killed-{output}",
-        "checkpoint": str(folder / "checkpoint"),
-        "partitioning": partitioning,
-        "master": master,
+def killed_at(spark: SparkSession, pipeline: Replay, step: CommitStep, nth: int) -> int:
+    """Run the Python half of a driver as a process of its own until it is killed; its exit status."""
+    gateway: Any = spark.sparkContext._gateway
+    given = {
+        "bootstrap": pipeline.bootstrap,
+        "partitioning": pipeline.partitioning,
+        "pipeline": pipeline.pipeline,
+        "topic": pipeline.topic,
+        "source_topic": pipeline.source.topic,
     }
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), json.dumps({"pipeline": given, "step": str(step), "nth": nth})],
+        env=os.environ
+        | {
+            "PYTHONPATH": f"{ROOT}/src:{ROOT}",
+            "PYSPARK_GATEWAY_PORT": str(gateway.gateway_parameters.port),
+            "PYSPARK_GATEWAY_SECRET": gateway.gateway_parameters.auth_token,
+        },
+        timeout=DRIVER_S_MAX,
+        check=False,
+        capture_output=True,
+    )
+    assert ran.returncode < 0, ran.stderr.decode()[-2000:]
+    return -ran.returncode
 
 
-def check(settings: dict[str, str]) -> None:
-    found = read_all(settings["bootstrap"], settings["output"])
-    check_once(found, NUMBERS, ordered=settings["partitioning"] == "keyed")
-    last = ledger_of(settings["bootstrap"], settings["pipeline"]).last
-    assert last is not None
-    assert last.number == last.micro_batch_id + 1
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("step", list(CommitStep))
+def test_a_driver_is_killed(spark: SparkSession, make: Make, step: CommitStep, nth: int) -> None:
+    pipeline = make("keyed" if nth == 1 else "spread")
+    assert killed_at(spark, pipeline, step, nth) == signal.SIGKILL
+    # What Spark's checkpoint would say now.
+    pipeline.done = pipeline.begun = nth - 1
+    pipeline.drive()
+    pipeline.check()
 
 
 @pytest.mark.parametrize(
     ("step", "partitioning"),
-    [(CommitStep.OFFSETS_WRITTEN, "keyed"), (CommitStep.COMMITTED, "spread")],
+    [
+        (CommitStep.OFFSETS_WRITTEN, "keyed"),
+        pytest.param(CommitStep.COMMITTED, "spread", marks=pytest.mark.long),
+    ],
 )
-def test_a_driver_is_killed(cluster: semel.Cluster, tmp_path: Path, step: CommitStep, partitioning: str) -> None:
-    settings = settings_of(cluster, tmp_path, partitioning)
-    assert drive(settings | {"step": str(step), "nth": "2"}, tmp_path) == -signal.SIGKILL
-    assert drive(settings, tmp_path) == 0, (tmp_path / "driver.log").read_text()[-2000:]
-    check(settings)
+def test_a_driver_and_its_jvm_are_killed(
+    cluster: semel.Cluster, tmp_path: Path, step: CommitStep, partitioning: str
+) -> None:
+    pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
+    pipeline.settings = {"partitioning": partitioning}
+    assert pipeline.drive(step=str(step), nth=2) == -signal.SIGKILL, pipeline.log()
+    pipeline.finish()
+    pipeline.check(ordered=partitioning == "keyed")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
-def test_drivers_are_killed_after_every_step(cluster: semel.Cluster, tmp_path: Path, partitioning: str) -> None:
+def test_drivers_and_their_jvms_are_killed_after_every_step(
+    cluster: semel.Cluster, tmp_path: Path, partitioning: str
+) -> None:
     """Six drivers one after another, each killed one step further than the last."""
-    settings = settings_of(cluster, tmp_path, partitioning)
-    killed = 0
+    pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
+    pipeline.settings = {"partitioning": partitioning}
     for step in CommitStep:
-        status = drive(settings | {"step": str(step), "nth": "1"}, tmp_path)
-        assert status == -signal.SIGKILL, (tmp_path / "driver.log").read_text()[-2000:]
-        killed += 1
-    assert killed == len(CommitStep)
-    assert drive(settings, tmp_path) == 0, (tmp_path / "driver.log").read_text()[-2000:]
-    check(settings)
+        assert pipeline.drive(step=str(step), nth=1) == -signal.SIGKILL, pipeline.log()[-2000:]
+    pipeline.finish()
+    pipeline.check(ordered=partitioning == "keyed")
 
 
 @pytest.mark.long
-def test_a_local_cluster_gives_the_same(cluster: semel.Cluster, tmp_path: Path) -> None:
-    settings = settings_of(cluster, tmp_path, "keyed", master="local-cluster[2,1,1024]")
-    assert drive(settings, tmp_path) == 0, (tmp_path / "driver.log").read_text()[-2000:]
-    check(settings)
+@pytest.mark.parametrize("answered", [False, True], ids=["asked", "done"])
+@pytest.mark.parametrize(
+    "api", ["InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
+)
+def test_a_driver_and_its_jvm_are_killed_in_the_middle_of_a_step(
+    cluster: semel.Cluster, tmp_path: Path, api: str, answered: bool
+) -> None:
+    """The request is held back, or its answer, until the driver is dead."""
+    pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
+    struck: list[Seen] = []
+    hook = cluster.intercept(
+        api, Delay(ms=60_000, response=answered), where=lambda seen: seen.client_id == "semel" and is_second(seen)
+    )
+    hook.on_fire.append(struck.append)
+    seen_before: list[int] = []
+
+    def is_second(_: Seen) -> bool:
+        seen_before.append(1)
+        return len(seen_before) > 1
+
+    driver = pipeline.start()
+    try:
+        eventually(lambda: struck, DRIVER_S_MAX, what=f"{api} is on its way")
+    finally:
+        kill_group(driver)
+        cluster.disarm(hook)
+    pipeline.finish()
+    pipeline.check(ordered=True)
