@@ -32,11 +32,11 @@ class Links:
         """`brokers` gives those that run now."""
         self._brokers = brokers
         self._cut: set[tuple[int, int]] = set()
-        self._under_way: dict[int, set[asyncio.Future[Message | None]]] = {}
+        self._under_way: dict[int, dict[asyncio.Future[Message | None], None]] = {}
 
     def drop(self, target: int) -> None:
         """A broker is gone, and with it the requests it was working on."""
-        for request in self._under_way.pop(target, set()):
+        for request in self._under_way.pop(target, {}):
             request.cancel()
 
     def cut(self, source: int, target: int) -> None:
@@ -80,9 +80,9 @@ class Links:
     async def _carry_out(self, target: int, work: Awaitable[Message | None]) -> Message | None:
         """A request that has arrived is carried out even when the asker is gone, but not when its target dies."""
         request = asyncio.ensure_future(work)
-        under_way = self._under_way.setdefault(target, set())
-        under_way.add(request)
-        request.add_done_callback(under_way.discard)
+        under_way = self._under_way.setdefault(target, {})
+        under_way[request] = None
+        request.add_done_callback(lambda done: under_way.pop(done, None))
         await asyncio.wait({request})
         if request.cancelled():
             raise ConnectionFailure(f"broker {target} died")

@@ -31,7 +31,7 @@ class Waiter:
         self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._partitions = tuple(partitions)
         for partition in self._partitions:
-            partition.waiters.add(self)
+            partition.waiters[self] = None
 
     def wake(self) -> None:
         """Something is new."""
@@ -46,7 +46,7 @@ class Waiter:
         finally:
             timer.cancel()
             for partition in self._partitions:
-                partition.waiters.discard(self)
+                partition.waiters.pop(self, None)
 
 
 class Partition:
@@ -61,7 +61,7 @@ class Partition:
         self.index = index
         self.place = place
         self.log = log
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}
         self._world = world
         self._flushing: asyncio.Future[None] | None = None
         self._durable_to = log.log_end_offset
