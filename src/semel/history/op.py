@@ -93,9 +93,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inject:
-    """A fault that fired, or the end of one."""
+    """A fault of this kind struck; without a kind, one ended."""
 
-    fault: str
+    text: str
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,115 @@
+"""A client that keeps a group's position: commits ever higher offsets and reads them back."""
+
+from __future__ import annotations
+
+from semel.errors import ConnectionFailure
+from semel.history import CommitOffset, FetchOffset, Outcome, Place
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from semel.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from semel.sim.activity import HEALED_MS_MAX, Activity
+from semel.sim.client import GROUP, Client
+from semel.sim.sending import SURELY_NOT
+
+
+async def fetch_offset(client: Client, group: str, place: Place) -> bool:
+    """Ask once what is committed, waiting for no transaction to be open; whether an answer came."""
+    topic = OffsetFetchRequestTopics(name=place[0], partition_indexes=[place[1]])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True)
+    invoked = client.recorder.begin()
+    try:
+        answer = await client.ask_coordinator(GROUP, group, request, OffsetFetchResponse, 9)
+    except ConnectionFailure:
+        return False
+    found = answer.groups[0]
+    row = found.topics[0].partitions[0] if found.topics else None
+    if row is None or found.error_code or row.error_code:
+        client.forget_coordinator(GROUP, group)
+        return False
+    act = FetchOffset(group=group, place=place, offset_next=row.committed_offset)
+    client.recorder.end(client.name, act, Outcome.OK, invoked)
+    return True
+
+
+class Offsets(Activity):
+    """Commits outside any transaction, as a consumer that assigns partitions to itself does."""
+
+    aim = "commit and find its offset"
+
+    def __init__(self, client: Client, group: str, place: Place) -> None:
+        """Keep this group's offset of one partition."""
+        super().__init__(client)
+        self._group, self._place = group, place
+        self._offset_next = 0
+
+    async def work(self) -> None:
+        """Commit the next offset, or look what is committed."""
+        if self.client.rng.chance(0.5):
+            await self._commit()
+        else:
+            await fetch_offset(self.client, self._group, self._place)
+
+    async def settle(self) -> bool:
+        """A commit and a look at it."""
+        deadline_ms = self.client.clock.monotonic_ms() + HEALED_MS_MAX
+        while self.client.clock.monotonic_ms() < deadline_ms:
+            if await self._commit() and await fetch_offset(self.client, self._group, self._place):
+                return True
+            await self.client.pause()
+        return False
+
+    async def _commit(self) -> bool:
+        self._offset_next += 1
+        act = CommitOffset(group=self._group, place=self._place, offset_next=self._offset_next)
+        row = OffsetCommitRequestPartition(partition_index=self._place[1], committed_offset=self._offset_next)
+        topic = OffsetCommitRequestTopic(name=self._place[0], partitions=[row])
+        request = OffsetCommitRequest(group_id=self._group, topics=[topic])
+        invoked = self.client.recorder.begin()
+        try:
+            answer = await self.client.ask_coordinator(GROUP, self._group, request, OffsetCommitResponse, 9)
+        except ConnectionFailure as error:
+            self.client.recorder.end(self.client.name, act, Outcome.UNKNOWN, invoked, error.summary)
+            return False
+        code = ErrorCode(answer.topics[0].partitions[0].error_code)
+        if code is not ErrorCode.NONE:
+            self.client.forget_coordinator(GROUP, self._group)
+            outcome = Outcome.FAILED if code in SURELY_NOT else Outcome.UNKNOWN
+            self.client.recorder.end(self.client.name, act, outcome, invoked, code.name)
+            return False
+        self.client.recorder.end(self.client.name, act, Outcome.OK, invoked)
+        return True
+
+
+class GroupWatch(Activity):
+    """Looks at the offsets that the transactions of an id commit."""
+
+    aim = "find the group's offset"
+    pace_ms = 1000
+
+    def __init__(self, client: Client, group: str, place: Place) -> None:
+        """Watch this group."""
+        super().__init__(client)
+        self._group, self._place = group, place
+
+    async def work(self) -> None:
+        """One look."""
+        await fetch_offset(self.client, self._group, self._place)
+
+    async def settle(self) -> bool:
+        """The last look."""
+        deadline_ms = self.client.clock.monotonic_ms() + HEALED_MS_MAX
+        while self.client.clock.monotonic_ms() < deadline_ms:
+            if await fetch_offset(self.client, self._group, self._place):
+                return True
+            await self.client.pause()
+        return False

@@ -1,0 +1,63 @@
+"""What a seed decides before anything runs: the shape of the cluster, the clients, and which faults may come.
+
+Why: a run with every kind of fault at once hides what a few kinds do together, so each seed draws its own few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from semel.broker.log_config import FlushPolicy
+from semel.sim.faults import KINDS, LOSES_UNSYNCED
+from semel.world.rng import SeededRng
+
+BROKERS = 3
+FAULT_KINDS_MAX = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One seed's draw."""
+
+    seed: int
+    partitions: int
+    flush: FlushPolicy
+    contenders: int
+    acks: int
+    faults: tuple[str, ...]
+    faulty_ms: int
+    fault_gap_ms: int
+    latency_ms_max: float
+
+    def __str__(self) -> str:
+        """As the first lines of a report."""
+        cluster = f"{BROKERS} brokers, {self.partitions} partitions, flush {self.flush.value}"
+        clients = f"{self.contenders} per transactional id, plain producer with acks={self.acks}"
+        return f"{cluster}; {clients}; {self.faulty_ms} ms of: {', '.join(self.faults)}"
+
+
+def draw_options(seed: int) -> Options:
+    """The same for the same seed."""
+    rng = SeededRng(seed).fork("options")
+    flush = FlushPolicy.EVERY if rng.chance(0.4) else FlushPolicy.OS
+    # What was never synced may be gone after a crash, whatever was acknowledged: that is what flush=os means.
+    possible = sorted(name for name in KINDS if flush is FlushPolicy.EVERY or name not in LOSES_UNSYNCED)
+    return Options(
+        seed=seed,
+        partitions=rng.integer(1, 3),
+        flush=flush,
+        contenders=rng.choice([1, 1, 2]),
+        acks=rng.choice([-1, -1, 1, 0]),
+        faults=tuple(_some(rng, possible, rng.integer(2, FAULT_KINDS_MAX))),
+        faulty_ms=rng.integer(8, 15) * 1000,
+        fault_gap_ms=rng.choice([300, 800, 1500]),
+        latency_ms_max=rng.choice([1.0, 2.0, 20.0]),
+    )
+
+
+def _some(rng: SeededRng, names: list[str], count: int) -> list[str]:
+    left, chosen = list(names), []
+    for _ in range(min(count, len(left))):
+        chosen.append(rng.choice(left))
+        left.remove(chosen[-1])
+    return sorted(chosen)

@@ -1,0 +1,86 @@
+"""The stage of one run: brokers, network and disks in virtual time, with the levers that faults pull."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
+from semel.broker.coordinator_shell import stored_batches
+from semel.history import Inject, Place, Replica
+from semel.sim.client import Address, Client
+from semel.sim.recorder import Recorder
+from semel.world.clock import VirtualClock
+from semel.world.loop import VirtualLoop
+from semel.world.rng import SeededRng
+from semel.world.virtual_network import VirtualNetwork
+from semel.world.world import VirtualWorld, virtual_world
+
+if TYPE_CHECKING:
+    from semel.sim.options import Options
+
+TOPIC = "orders"
+REPLICATION = 3
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "auto.create.topics.enable": "false",
+}
+# Clocks jump, and a date far ahead is no reason to refuse a record here.
+TOPIC_CONFIG = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+CONTROLLER = 0
+
+
+class Stage:
+    """Everything of one run but its clients' intentions."""
+
+    def __init__(self, loop: VirtualLoop, options: Options, *, brokers: int) -> None:
+        """Nothing runs before `start`."""
+        self.options = options
+        self.rng = SeededRng(loop.seed)
+        self.network = VirtualNetwork(loop, self.rng.fork("network"), latency_ms_max=options.latency_ms_max)
+        self.recorder = Recorder(VirtualClock(loop))
+        self.worlds = {node: self._world(loop, f"broker-{node}") for node in range(brokers + 1)}
+        self.clients: list[Client] = []
+        self.places: list[Place] = [(TOPIC, index) for index in range(options.partitions)]
+        self._loop = loop
+        self._addresses: list[Address] = []
+        settings = ClusterSettings(
+            data=Path("/data"),
+            brokers=brokers,
+            topics=[TopicSpec(name=TOPIC, partitions=options.partitions, config=TOPIC_CONFIG)],
+            flush=options.flush,
+            config=SETTINGS,
+        )
+        self.cluster = ClusterCore(settings, self.worlds.__getitem__)
+
+    def _world(self, loop: asyncio.AbstractEventLoop, name: str) -> VirtualWorld:
+        return virtual_world(name, loop=loop, network=self.network, rng=self.rng)
+
+    async def start(self) -> None:
+        """Bring the cluster up."""
+        await self.cluster.start()
+        self._addresses = [(node.host, node.port) for node in self.cluster.nodes]
+
+    def client(self, name: str) -> Client:
+        """A client with a host of its own."""
+        made = Client(name, self._world(self._loop, name), self._addresses, self.recorder)
+        self.clients.append(made)
+        return made
+
+    def tell(self, text: str, *, kind: str = "") -> None:
+        """Write down that a fault of this kind struck, or without one that something ended."""
+        self.recorder.note("faults", Inject(kind=kind, text=text))
+
+    def look_inside(self) -> None:
+        """Write down what every running replica holds at this moment."""
+        for broker_id, broker in sorted(self.cluster.brokers.items()):
+            for place, partition in sorted(broker.partitions.items()):
+                batches = tuple(
+                    (head.base_offset, head.leader_epoch, head.crc) for *_, head in stored_batches(partition)
+                )
+                look = Replica(
+                    place=place, broker=broker_id, high_watermark=partition.log.high_watermark, batches=batches
+                )
+                self.recorder.note(f"broker-{broker_id}", look)

@@ -1,0 +1,83 @@
+"""Many seeds: each run's result in few words, and what they show together."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from semel.history import Judgement, Verdict
+from semel.sim.run import SimResult, run_seed
+
+SEEDS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is kept of one seed among many."""
+
+    seed: int
+    verdict: Verdict
+    digest: str
+    ops: int
+    faults_fired: int
+    stuck: str
+    weighed: dict[str, int]
+    breaches: tuple[str, ...]
+
+    @property
+    def replay_command(self) -> str:
+        """What shows the whole of it again."""
+        return f"semel sim --seed {self.seed}"
+
+
+def summarize(result: SimResult) -> Summary:
+    """Leave the history behind."""
+    return Summary(
+        seed=result.options.seed,
+        verdict=result.verdict,
+        digest=result.digest,
+        ops=len(result.history),
+        faults_fired=result.faults_fired,
+        stuck=result.stuck,
+        weighed={found.law: found.weighed for found in result.judgements},
+        breaches=tuple(describe_breaches(result.judgements)),
+    )
+
+
+def describe_breaches(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Each breach with the law it broke."""
+    for found in judgements:
+        for breach in found.breaches:
+            yield f"{found.law}: {breach}"
+
+
+def run_many(seeds: Sequence[int], *, jobs: int) -> Iterator[Summary]:
+    """Run seeds one after another, or in several processes; summaries come in the order of the seeds."""
+    if jobs == 1:
+        yield from map(_run_one, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_run_one, seeds, chunksize=SEEDS_AT_ONCE)
+
+
+def _run_one(seed: int) -> Summary:
+    return summarize(run_seed(seed))
+
+
+def weighed_together(summaries: Sequence[Summary]) -> dict[str, int]:
+    """How much each law had to weigh over all seeds."""
+    total: Counter[str] = Counter()
+    for one in summaries:
+        total.update(one.weighed)
+    return dict(total)
+
+
+def verdict_together(summaries: Sequence[Summary]) -> Verdict:
+    """The worst of them; a law that never had anything to weigh leaves the whole unknown."""
+    verdicts = [one.verdict for one in summaries]
+    if not all(weighed_together(summaries).values()):
+        verdicts.append(Verdict.UNKNOWN)
+    return Verdict.worst(verdicts)
