@@ -1,6 +1,6 @@
 """What an append will do, decided before anything is written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -66,15 +66,17 @@ def stamped(
     base_offset: int,
     leader_epoch: int,
     append_time_ms: int | None,
-) -> Iterator[Buffer]:
+) -> list[Buffer]:
     """The bytes to write: 16 new ones for each batch and the rest as received; LogAppendTime needs a new checksum."""
+    buffers: list[Buffer] = []
     for position, header, _ in planned:
         end = position + header.size_bytes
         if append_time_ms is None:
-            yield _LEADER_FIELDS.pack(base_offset, header.batch_length, leader_epoch)
-            yield record_set[position + _LEADER_FIELDS.size : end]
+            buffers.append(_LEADER_FIELDS.pack(base_offset, header.batch_length, leader_epoch))
+            buffers.append(record_set[position + _LEADER_FIELDS.size : end])
         else:
             whole = bytearray(record_set[position:end])
             stamp(whole, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp_ms=append_time_ms)
-            yield whole
+            buffers.append(whole)
         base_offset += header.last_offset_delta + 1
+    return buffers

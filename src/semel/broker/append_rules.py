@@ -10,10 +10,12 @@ from typing import NoReturn
 from semel.broker.log_config import UNLIMITED, LogConfig
 from semel.broker.log_types import AppendRefused, Origin
 from semel.errors import ProtocolError, UnsupportedVersionError
+from semel.protocol.batch_header import APPEND_TIME_BIT, CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import (
     NO_TIMESTAMP_MS,
     BatchHeader,
+    Codec,
     Record,
     TimestampType,
     check_batch,
@@ -31,8 +33,9 @@ def check_record_set(
     if len(record_set) > config.segment_bytes_max:
         _refuse(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(record_set)} bytes are more than a segment holds")
     for position, header in batches:
-        if header.size_bytes > config.batch_bytes_max and origin is Origin.CLIENT:
-            message = f"batch of {header.size_bytes} bytes is above the {config.batch_bytes_max} of max.message.bytes"
+        size_bytes = header.size_bytes
+        if size_bytes > config.batch_bytes_max and origin is Origin.CLIENT:
+            message = f"batch of {size_bytes} bytes is above the {config.batch_bytes_max} of max.message.bytes"
             _refuse(ErrorCode.MESSAGE_TOO_LARGE, message)
         try:
             check_batch(record_set, header, position)
@@ -40,7 +43,6 @@ def check_record_set(
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         if origin is Origin.CLIENT:
             _check_client_batch(header)
-            _check_time_type(header)
             if config.is_compacted or not _is_timely(header.max_timestamp_ms, config, now_ms) or _is_bounded(config):
                 _check_records(record_set, position, header, config, now_ms)
     return batches
@@ -49,7 +51,7 @@ def check_record_set(
 def _split(record_set: memoryview, origin: Origin) -> list[tuple[int, BatchHeader]]:
     try:
         if origin is Origin.CLIENT:
-            return _only_batch(record_set)
+            return [(0, _only_batch(record_set))]
         batches = list(iter_headers(record_set))
     except UnsupportedVersionError as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from None
@@ -60,34 +62,31 @@ def _split(record_set: memoryview, origin: Origin) -> list[tuple[int, BatchHeade
     return batches
 
 
-def _only_batch(record_set: memoryview) -> list[tuple[int, BatchHeader]]:
+def _only_batch(record_set: memoryview) -> BatchHeader:
     if not len(record_set):
         _refuse(ErrorCode.INVALID_RECORD, "a produce request needs one batch per partition, found none")
     header = read_header(record_set)
     if header.size_bytes < len(record_set):
         _refuse(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found more")
-    return [(0, header)]
+    return header
 
 
 def _check_client_batch(header: BatchHeader) -> None:
-    if header.base_offset != 0:
-        _refuse(ErrorCode.INVALID_RECORD, f"the base offset of a new batch must be 0, not {header.base_offset}")
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        message = f"{header.record_count} records do not fill offset deltas 0 to {header.last_offset_delta}"
-        _refuse(ErrorCode.INVALID_RECORD, message)
-    if header.is_control:
+    base_offset, _, _, _, _, attributes, last_offset_delta, _, _, producer_id, producer_epoch, sequence, count = header
+    if base_offset != 0:
+        _refuse(ErrorCode.INVALID_RECORD, f"the base offset of a new batch must be 0, not {base_offset}")
+    if count <= 0 or count != last_offset_delta + 1:
+        _refuse(ErrorCode.INVALID_RECORD, f"{count} records do not fill offset deltas 0 to {last_offset_delta}")
+    if attributes & CONTROL_BIT:
         _refuse(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if header.attributes & 0x07 > 4:
-        _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.attributes & 0x07} is unknown")
-    if header.producer_id >= 0:
-        if header.base_sequence < 0 or header.producer_epoch < 0:
-            _refuse(ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent sequence {header.base_sequence}")
-    elif header.is_transactional:
+    if attributes & CODEC_MASK > Codec.ZSTD:
+        _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {attributes & CODEC_MASK} is unknown")
+    if producer_id >= 0:
+        if sequence < 0 or producer_epoch < 0:
+            _refuse(ErrorCode.INVALID_RECORD, f"producer {producer_id} sent sequence {sequence}")
+    elif attributes & TRANSACTIONAL_BIT:
         _refuse(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
-
-
-def _check_time_type(header: BatchHeader) -> None:
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if attributes & APPEND_TIME_BIT:
         _refuse(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
 
 

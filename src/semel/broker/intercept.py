@@ -157,7 +157,7 @@ class Intercepts:
     @property
     def armed(self) -> bool:
         """Whether any hook may still fire."""
-        return not all(hook.spent for hook in self._hooks)
+        return bool(self._hooks) and not all(hook.spent for hook in self._hooks)
 
     def take(self, seen: Seen) -> Hook | None:
         """Fire the oldest hook that matches, if there is one."""

@@ -58,7 +58,7 @@ class PartitionLog(SegmentedLog):
         is_append_time = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         append_time_ms = now_ms if is_append_time else None
         base_offset = self.log_end_offset
-        newest_ms = now_ms if is_append_time else max(one.header.max_timestamp_ms for one in planned)
+        newest_ms = now_ms if is_append_time else max([one.header.max_timestamp_ms for one in planned])
         segment = self._segment_for(len(record_set), newest_ms, now_ms)
         buffers = stamped(
             record_set, planned, base_offset=base_offset, leader_epoch=leader_epoch, append_time_ms=append_time_ms

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from semel.errors import BrokerError, EnvironmentFailure
 from semel.protocol.error_codes import ErrorCode
@@ -36,8 +36,7 @@ class ReadRefused(BrokerError):
         super().__init__(message, code=code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Where a record set stands in the log; for a duplicate, where the first one stands."""
 
     base_offset: int

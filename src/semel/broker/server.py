@@ -244,13 +244,12 @@ class Server:
     async def _send(self, connection: Connection, session: Session, parts: list[Part]) -> None:
         # From here the peer is awaited, not the broker: if it takes nothing for too long it counts as idle.
         session.busy = False
-        monotonic_ms = self._broker.world.clock.monotonic_ms
         for part in parts:
-            chunks = [part] if isinstance(part, (bytes, bytearray, memoryview)) else part.chunks(CHUNK_BYTES)
+            chunks = (part,) if isinstance(part, (bytes, bytearray, memoryview)) else part.chunks(CHUNK_BYTES)
             for chunk in chunks:
-                connection.write(chunk)
-                await connection.drain()
-                session.last_active_ms = monotonic_ms()
+                if not connection.write(chunk):
+                    await connection.drain()
+                    session.last_active_ms = self._broker.world.clock.monotonic_ms()
 
 
 def _check_unauthenticated(api: AnyApi, size_bytes: int) -> None:

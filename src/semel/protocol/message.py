@@ -110,6 +110,7 @@ def reader_of(cls: type[Message], version: int) -> Reader:
     """Return the compiled reader of one class in one version."""
     found = _readers.get((cls, version))
     if found is None:
+        check_version(cls, version)
         from semel.protocol.message_compiler import compile_reader  # noqa: PLC0415  (it imports this module)
 
         found = _readers[cls, version] = compile_reader(cls, version)
@@ -120,6 +121,7 @@ def writer_of(cls: type[Message], version: int) -> Writer:
     """Return the compiled writer of one class in one version."""
     found = _writers.get((cls, version))
     if found is None:
+        check_version(cls, version)
         from semel.protocol.message_compiler import compile_writer  # noqa: PLC0415  (it imports this module)
 
         found = _writers[cls, version] = compile_writer(cls, version)
@@ -134,10 +136,10 @@ def check_version(cls: type[Message], version: int) -> None:
 
 def decode_at(cls: type[M], buffer: Buffer, version: int, position: int = 0) -> tuple[M, int]:
     """Decode one message; returns it with the position behind it."""
-    check_version(cls, version)
+    read = _readers.get((cls, version)) or reader_of(cls, version)
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     try:
-        message, end = reader_of(cls, version)(view, position)
+        message, end = read(view, position)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise ProtocolError(f"{cls.__name__} v{version} does not fit its schema: {error}") from None
     assert isinstance(message, cls)
@@ -154,9 +156,9 @@ def decode(cls: type[M], buffer: Buffer, version: int) -> M:
 
 def encode_into(message: Message, version: int, output: Output) -> None:
     """Encode a message behind what the output has."""
-    check_version(type(message), version)
+    write = _writers.get((type(message), version)) or writer_of(type(message), version)
     try:
-        writer_of(type(message), version)(message, output)
+        write(message, output)
     except (struct.error, TypeError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
 

@@ -47,8 +47,11 @@ class Connection(Protocol):
         the reader gets the frame too. None ends it.
         """
 
-    def write(self, *buffers: Buffer) -> None:
-        """Queue raw bytes in order; the caller adds the length and leaves the buffers unchanged from now on."""
+    def write(self, *buffers: Buffer) -> bool:
+        """Queue raw bytes in order; the caller adds the length and leaves the buffers unchanged from now on.
+
+        True means that `drain` would return at once.
+        """
 
     async def drain(self) -> None:
         """Return at once when little is queued, else when the peer took it; ConnectionFailure when it is gone."""

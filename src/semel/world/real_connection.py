@@ -79,14 +79,17 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         """Whether this end is closed, closing or lost."""
         return self._closed or self._transport.is_closing()
 
-    def write(self, *buffers: Buffer) -> None:
+    def write(self, *buffers: Buffer) -> bool:
         """Queue raw bytes; once the connection is gone they are dropped, and `drain` says so."""
-        if self.closed:
-            return
+        if self._closed or self._transport.is_closing():
+            return False
         if self._held or self._frames:
             self._hold(buffers)
+        elif len(buffers) == 1:
+            self._transport.write(buffers[0])
         else:
             self._send(buffers)
+        return self._writable.is_set()
 
     def _hold(self, buffers: Sequence[Buffer]) -> None:
         """Keep an answer back while frames wait whose answers come in the same pass: one call to the kernel for all."""
@@ -103,9 +106,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
             self._send(held)
 
     def _send(self, buffers: Sequence[Buffer]) -> None:
-        if len(buffers) == 1:
-            self._transport.write(buffers[0])
-        elif sum(map(len, buffers)) <= JOIN_BYTES_MAX:
+        if sum(map(len, buffers)) <= JOIN_BYTES_MAX:
             self._transport.write(b"".join(buffers))
         else:
             self._transport.writelines(buffers)

@@ -47,7 +47,8 @@ class RealFile:
 
     def append(self, *buffers: Buffer) -> int:
         """Write all buffers at the end, or raise and leave the file as it was; the position they start at."""
-        self._cut_torn_bytes()
+        if self._torn:
+            self._cut_torn_bytes()
         start = self._size_bytes
         self._torn = True
         try:
@@ -109,8 +110,6 @@ class RealFile:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
 
     def _cut_torn_bytes(self, *, quietly: bool = False) -> None:
-        if not self._torn:
-            return
         try:
             os.ftruncate(self._fd, self._size_bytes)
             self._torn = False

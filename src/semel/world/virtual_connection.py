@@ -105,14 +105,14 @@ class VirtualConnection(FrameReader):
         """Whether this end is closed or lost."""
         return self._closed
 
-    def write(self, *buffers: Buffer) -> None:
+    def write(self, *buffers: Buffer) -> bool:
         """Send raw bytes; once the connection is gone they are dropped, and `drain` says so."""
         data = b"".join(buffers)
-        if self._closed or not data:
-            return
-        self._out.send(data)
-        if self._out.waiting_bytes > WRITE_HIGH_WATER_BYTES:
-            self._writable.clear()
+        if data and not self._closed:
+            self._out.send(data)
+            if self._out.waiting_bytes > WRITE_HIGH_WATER_BYTES:
+                self._writable.clear()
+        return self._writable.is_set() and not self._closed
 
     async def drain(self) -> None:
         """Return at once when little is under way, else when the peer took it."""

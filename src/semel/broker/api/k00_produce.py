@@ -11,8 +11,9 @@ Sources:  KIP-98, KIP-467, KIP-516, KIP-890, KIP-951.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
 
 from semel.broker.cluster_state import INTERNAL_TOPICS
 from semel.broker.context import Context
@@ -39,6 +40,7 @@ from semel.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchH
 ACKS_NONE = 0
 ACKS_ALL = -1
 LENGTH_AT = 8
+LENGTH = Struct(">i")
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -96,7 +98,7 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
     """Append each partition's batch, then wait until all of them are durable."""
     if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    topics = [(topic, list(_writes(context, topic))) for topic in request.topic_data]
+    topics = [(topic, _writes(context, topic)) for topic in request.topic_data]
     writes = [write for _, rows in topics for write in rows]
     transactional = [write for write in writes if write.header is not None and write.header.is_transactional]
     if transactional:
@@ -130,13 +132,14 @@ def _refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     return refuse(request, code)
 
 
-def _writes(context: Context, topic: TopicProduceData) -> Iterator[Write]:
+def _writes(context: Context, topic: TopicProduceData) -> list[Write]:
     name = topic.name
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if context.version >= 13:
         known = context.broker.state.topic_by_id(topic.topic_id)
         name = known.name if known else ""
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if known is None else unknown
+    writes: list[Write] = []
     for data in topic.partition_data:
         partition = context.broker.partitions.get((name, data.index))
         records = data.records if isinstance(data.records, memoryview) else None
@@ -147,7 +150,8 @@ def _writes(context: Context, topic: TopicProduceData) -> Iterator[Write]:
             write.fail(ErrorCode.INVALID_TOPIC_EXCEPTION, "the broker alone writes this topic")
         else:
             _look_at_header(write)
-        yield write
+        writes.append(write)
+    return writes
 
 
 def _look_at_header(write: Write) -> None:
@@ -173,7 +177,8 @@ def batch_size_bytes(records: memoryview) -> int | None:
     """How long the first batch says it is; None when not even that can be read."""
     if len(records) < HEADER_BYTES:
         return None
-    return int.from_bytes(records[LENGTH_AT : LENGTH_AT + 4], signed=True) + LOG_OVERHEAD_BYTES
+    length: int = LENGTH.unpack_from(records, LENGTH_AT)[0]
+    return length + LOG_OVERHEAD_BYTES
 
 
 def support_of(version: int) -> Support:
