@@ -3,11 +3,18 @@
 A second attempt would write under the same producer id and epoch, again from sequence 0; brokers would take its batches
 for retries of the first attempt's. So a task that is not the first attempt fails, and before the driver commits it
 makes sure that no stage of the job ran twice. Either way the micro-batch is run again under a new producer epoch.
+
+Why:   with `spark.speculation` a second attempt may also stand beside a first that is only slow. Were it to fail, Spark
+       would start the next, and after four the job would be at its end. So it waits until Spark stops it, and it is
+       the driver that ends the job when a task has really failed.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from types import TracebackType
+from typing import Any, Self
 
 from pyspark import SparkContext, TaskContext
 
@@ -15,6 +22,11 @@ from semel.errors import SinkError
 
 STATUS_WAIT_S_MAX = 10.0
 POLL_S = 0.005
+FAILURE_POLL_S = 0.2
+SPECULATIVE_WAIT_S_MAX = 900.0
+SPECULATION = "spark.speculation"
+# A local property of the driver's thread: Spark hands it to the tasks of its jobs.
+SECOND_ATTEMPTS_WAIT = "semel.second.attempts.wait"
 
 
 class SecondAttemptError(SinkError):
@@ -27,6 +39,8 @@ def first_attempt_only() -> int:
     if context is None:
         raise SinkError("rows of a sink can only be written inside a Spark task")
     if context.attemptNumber() != 0:
+        if context.getLocalProperty(SECOND_ATTEMPTS_WAIT) == "true":
+            time.sleep(SPECULATIVE_WAIT_S_MAX)
         raise SecondAttemptError(
             f"attempt {context.attemptNumber()} of task {context.partitionId()} does not write",
             because="the first attempt may have written part of the rows under the same producer epoch",
@@ -39,17 +53,51 @@ class JobWatch:
 
     def __init__(self, context: SparkContext) -> None:
         """Begin to watch this thread's job group."""
+        self._context = context
         self._tracker = context.statusTracker()
         self._group = context.getLocalProperty("spark.jobGroup.id")
-        self._before = set(self._jobs())
+        self._before = set(self._tracker.getJobIdsForGroup(self._group))
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        """Where Spark may speculate, second attempts wait, and a thread looks for tasks that have failed."""
+        if self._context.getConf().get(SPECULATION, "false").lower() == "true":
+            self._context.setLocalProperty(SECOND_ATTEMPTS_WAIT, "true")
+            self._thread = threading.Thread(target=self._end_after_failure, name="semel-job-watch", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop looking."""
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._context.setLocalProperty(SECOND_ATTEMPTS_WAIT, "false")
 
     def _jobs(self) -> list[int]:
-        return list(self._tracker.getJobIdsForGroup(self._group))
+        return [job for job in self._tracker.getJobIdsForGroup(self._group) if job not in self._before]
+
+    def _end_after_failure(self) -> None:
+        """Cancel the jobs when a task has failed: its second attempt would wait for a first that is gone."""
+        scala: Any = self._context._jsc.sc()
+        while not self._over.wait(FAILURE_POLL_S):
+            for job in self._jobs():
+                if self._has_failed_tasks(job):
+                    scala.cancelJob(job)
+
+    def _has_failed_tasks(self, job: int) -> bool:
+        found = self._tracker.getJobInfo(job)
+        if found is None or found.status != "RUNNING":
+            return False
+        stages = [self._tracker.getStageInfo(stage) for stage in found.stageIds]
+        return any(stage is not None and stage.numFailedTasks > 0 for stage in stages)
 
     def check_single_attempts(self) -> None:
         """Refuse when a stage of a job since then ran more than once; Spark's own books lag, so they are awaited."""
-        jobs = [job for job in self._jobs() if job not in self._before]
-        for job in jobs:
+        for job in self._jobs():
             for stage in self._finished_stages(job):
                 info = self._tracker.getStageInfo(stage)
                 if info is not None and info.currentAttemptId > 0:

@@ -113,8 +113,8 @@ class MicroBatchRun:
     def _commit_rows(self, producer: ProducerIdentity) -> int:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
-        watch = JobWatch(self.rows.sparkSession.sparkContext)
-        total = self._write(producer)
+        with JobWatch(self.rows.sparkSession.sparkContext) as watch:
+            total = self._write(producer)
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.add_offsets(self.micro_batch)

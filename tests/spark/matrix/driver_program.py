@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
-from semel.sinks.base import CommitStep
+from semel.sinks.base import CommitStep, OnStep
 from tests.spark.matrix.faulty_rows import SCHEMA, pass_rows, scene_of
 
 if TYPE_CHECKING:
@@ -79,21 +79,12 @@ def read(spark: "SparkSession", settings: Settings) -> "DataFrame":
     return padded.mapInArrow(partial(pass_rows, scene_of(settings, settings["folder"])), SCHEMA)
 
 
-def write(rows: "DataFrame", settings: Settings) -> "StreamingQuery":
+def write(rows: "DataFrame", settings: Settings, on_step: OnStep) -> "StreamingQuery":
     if settings.get("sink") == "spark":
         writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", settings["bootstrap"])
         writer = writer.option("topic", settings["output"]).option("checkpointLocation", settings["checkpoint"])
         return writer.trigger(availableNow=True).start()
     import semel
-
-    left = int(settings.get("nth", "0"))
-
-    def on_step(step: CommitStep) -> None:
-        nonlocal left
-        if step == settings.get("step"):
-            left -= 1
-            if left == 0:
-                os.killpg(0, signal.SIGKILL)
 
     return semel.write_stream(
         rows,
@@ -106,10 +97,29 @@ def write(rows: "DataFrame", settings: Settings) -> "StreamingQuery":
     )
 
 
+def start_query(spark: "SparkSession", settings: Settings, on_step: OnStep) -> "StreamingQuery":
+    """The pipeline: the same code on every cluster, of Kafka or of Spark."""
+    return write(read(spark, settings), settings, on_step)
+
+
+def killer(settings: Settings) -> OnStep:
+    """Kills the process group the n-th time that a step is done, if the settings name one."""
+    left = int(settings.get("nth", "0"))
+
+    def on_step(step: CommitStep) -> None:
+        nonlocal left
+        if step == settings.get("step"):
+            left -= 1
+            if left == 0:
+                os.killpg(0, signal.SIGKILL)
+
+    return on_step
+
+
 def main(settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    write(read(start_spark(settings), settings), settings).awaitTermination()
+    start_query(start_spark(settings), settings, killer(settings)).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ class Driven:
         """The pipeline's name."""
         return f"driven-{self.output}"
 
-    def start(self, **more: Any) -> subprocess.Popen[bytes]:
-        """Start a driver in a process group of its own."""
-        given = {
+    def given(self, **more: Any) -> dict[str, Any]:
+        """The settings of a driver."""
+        return {
             "bootstrap": self.bootstrap,
             "source": self.source,
             "output": self.output,
@@ -64,10 +64,15 @@ class Driven:
             "folder": str(self.folder),
             "partitioning": "keyed",
             "master": "local[2]",
+            **self.settings,
+            **more,
         }
+
+    def start(self, **more: Any) -> subprocess.Popen[bytes]:
+        """Start a driver in a process group of its own."""
         with (self.folder / "driver.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, str(PROGRAM), json.dumps(given | self.settings | more)],
+                [sys.executable, str(PROGRAM), json.dumps(self.given(**more))],
                 start_new_session=True,
                 stdout=log,
                 stderr=log,

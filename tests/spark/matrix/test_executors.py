@@ -1,77 +1,79 @@
-"""Real executors (`local-cluster`): tasks fail, executors are killed, stages run again; every row is there once.
+"""Tasks fail, executors are killed, stages run again, Spark speculates; every row is there once.
 
 S1: only the first attempt of a task writes, and only in the first attempt of its stage; anything else is a new run of
 the micro-batch under a new producer epoch.
 """
 
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import semel
+from tests.spark.matrix.cells import ALL_THREE, SPECULATIVE, SPECULATIVE_FAILS, STAGE_RUNS_AGAIN, Cell
 from tests.spark.matrix.drivers import Driven
-from tests.spark.matrix.faulty_rows import STAGE_AGAIN, Fault
-
-PER_TRIGGER = 24_000
-HALF = PER_TRIGGER // 2
-MASTER = "local-cluster[2,1,1024]"
+from tests.spark.matrix.faulty_rows import SECOND_ATTEMPT, STAGE_AGAIN
+from tests.spark.matrix.standalone import StandaloneSpark
 
 
-def fault(kind: str, micro_batch: int) -> Fault:
-    """Strikes near the end of one of two tasks, when that task has records in the output already."""
-    first = micro_batch * PER_TRIGGER
-    return Fault(kind=kind, number=first + PER_TRIGGER - 2, landed_min=first + HALF + 1)
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    with StandaloneSpark(tmp_path_factory.mktemp("standalone")) as started:
+        yield started
 
 
-def driven(cluster: semel.Cluster, folder: Path, faults: list[Fault], *, micro_batches: int = 1, **more: Any) -> Driven:
-    return Driven(
-        folder=folder,
-        bootstrap=cluster.bootstrap,
-        numbers=range(micro_batches * PER_TRIGGER),
-        settings={
-            "master": MASTER,
-            "per_trigger": PER_TRIGGER,
-            "tasks": 2,
-            "partitioning": "spread",
-            "faults": [asdict(one) for one in faults],
-        }
-        | more,
-    )
+def driven(cluster: semel.Cluster, folder: Path, cell: Cell, *, master: str = "", **more: Any) -> Driven:
+    settings = cell.settings(master) | more
+    return Driven(folder=folder, bootstrap=cluster.bootstrap, numbers=cell.numbers, settings=settings)
 
 
-@pytest.mark.parametrize("partitioning", ["spread", pytest.param("keyed", marks=pytest.mark.long)])
-def test_tasks_and_executors_die(cluster: semel.Cluster, tmp_path: Path, partitioning: str) -> None:
+def test_tasks_and_executors_die(cluster: semel.Cluster, tmp_path: Path) -> None:
     """One query, another fault in each micro-batch; a second attempt of a task refuses to write."""
-    faults = [fault("task-fails", 0), fault("executor-dies", 1), fault("task-dies", 2)]
-    if partitioning == "keyed":
-        # Rows are encoded before any is sent: there is nothing in the output to wait for.
-        faults = [Fault(kind=one.kind, number=one.number) for one in faults]
-    pipeline = driven(cluster, tmp_path, faults, micro_batches=3, partitioning=partitioning)
+    pipeline = driven(cluster, tmp_path, ALL_THREE)
     pipeline.finish()
-    assert all(pipeline.struck(one) for one in faults)
-    if partitioning == "spread":
-        assert pipeline.log().count("is run again") >= len(faults)
-        assert "does not write" in pipeline.log()
-    pipeline.check(ordered=partitioning == "keyed")
+    assert all(pipeline.struck(one) for one in ALL_THREE.faults)
+    assert pipeline.log().count("is run again") >= len(ALL_THREE.faults)
+    assert "does not write" in pipeline.log()
+    pipeline.check(ordered=False)
 
 
-def stage_faults() -> list[Fault]:
-    """One near the end of each of three tasks behind a shuffle."""
-    return [Fault(kind="files-lost", number=PER_TRIGGER - 1 - 2 * task) for task in range(3)]
-
-
-# So few bytes that brokers take the rows of the second run for retries: only the driver can know better.
-STAGE: dict[str, Any] = {"master": "local[2]", "shuffle": 3, "padding": 100, "conf": {"spark.default.parallelism": "3"}}
+@pytest.mark.long
+def test_tasks_and_executors_die_before_the_shuffle(cluster: semel.Cluster, tmp_path: Path) -> None:
+    """In the keyed way rows are encoded in one stage and sent in the next: there, a task may be run again."""
+    faults = [{"kind": one.kind, "number": one.number} for one in ALL_THREE.faults]
+    pipeline = driven(cluster, tmp_path, ALL_THREE, partitioning="keyed", faults=faults)
+    pipeline.finish()
+    assert all(pipeline.struck(one) for one in ALL_THREE.faults)
+    pipeline.check(ordered=True)
 
 
 def test_a_stage_runs_again(cluster: semel.Cluster, tmp_path: Path) -> None:
     """Shuffle files are lost: the stage that writes is run again, with first attempts, beside a task of the first."""
-    faults = stage_faults()
-    pipeline = driven(cluster, tmp_path, faults, **STAGE)
+    pipeline = driven(cluster, tmp_path, STAGE_RUNS_AGAIN)
     pipeline.finish()
-    assert any(pipeline.struck(one) for one in faults)
+    assert any(pipeline.struck(one) for one in STAGE_RUNS_AGAIN.faults)
     assert (tmp_path / STAGE_AGAIN).exists()
     assert "ran more than once" in pipeline.log()
+    pipeline.check(ordered=False)
+
+
+@pytest.mark.long
+def test_spark_speculates(cluster: semel.Cluster, standalone: StandaloneSpark, tmp_path: Path) -> None:
+    """A second attempt beside a slow first one neither writes nor brings the job to its end."""
+    pipeline = driven(cluster, tmp_path, SPECULATIVE, master=standalone.master)
+    pipeline.finish()
+    assert (tmp_path / SECOND_ATTEMPT).exists()
+    assert "is run again" not in pipeline.log()
+    pipeline.check(ordered=False)
+
+
+@pytest.mark.long
+def test_a_task_fails_where_spark_speculates(
+    cluster: semel.Cluster, standalone: StandaloneSpark, tmp_path: Path
+) -> None:
+    pipeline = driven(cluster, tmp_path, SPECULATIVE_FAILS, master=standalone.master)
+    pipeline.finish()
+    assert all(pipeline.struck(one) for one in SPECULATIVE_FAILS.faults)
+    assert "is run again" in pipeline.log()
     pipeline.check(ordered=False)
