@@ -6,7 +6,7 @@ Keeps: a question that is refused or not answered leaves that one fact unknown a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from semel.check.facts import (
@@ -57,11 +57,11 @@ class Wanted:
 class ClusterFacts:
     """Asks one cluster."""
 
-    def __init__(self, cluster: WireCluster, now_ms: int, *, fact_ms_max: int = FACT_MS_MAX) -> None:
-        """`fact_ms_max` is how long one fact may take."""
+    def __init__(self, cluster: WireCluster, now_ms: int) -> None:
+        """One fact may take as long as `default.api.timeout.ms` says, and ten seconds at most."""
         self._cluster = cluster
         self._now_ms = now_ms
-        self._fact_ms_max = fact_ms_max
+        self._fact_ms_max = min(FACT_MS_MAX, cluster.settings.api_timeout_ms)
 
     def gather(self, wanted: Wanted) -> Facts:
         """Ask for everything; ConnectionFailure only when no broker at all can be reached."""
@@ -106,13 +106,11 @@ class ClusterFacts:
 
     def _topic(self, name: str) -> TopicFacts:
         plain = self._plain_topic(name)
-        if isinstance(plain.partitions, Unknown) or not plain.partitions:
-            return plain
+        if isinstance(plain.partitions, Unknown):
+            return replace(plain, newest_ms=plain.partitions, open_producers=plain.partitions)
         every = [TopicPartition(name, one.partition) for one in plain.partitions]
-        return TopicFacts(
-            name=name,
-            partitions=plain.partitions,
-            settings=plain.settings,
+        return replace(
+            plain,
             newest_ms=self._newest(every),
             open_producers=self._ask(lambda cluster, deadline: open_producers(cluster, every, deadline)),
         )

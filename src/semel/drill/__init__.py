@@ -1,0 +1,1 @@
+"""Drills: faults on real clients and processes, and what they do to records."""

@@ -1,0 +1,15 @@
+"""S016: a Spark source that reads uncommitted records, and a transaction is aborted and repeated."""
+
+from semel.drill.damage.s008_isolation import abort_and_repeat
+from semel.drill.damage.spark_source import StreamingQuery
+from semel.drill.damage.stage import Damage, new_topic, numbered, tally
+from semel.engine.embedded import Cluster
+
+
+def run(cluster: Cluster, *, followed: bool) -> Damage:
+    """The same topic through the source with either isolation level."""
+    topic = new_topic(cluster, "input")
+    fired = abort_and_repeat(cluster, topic)
+    level = {"kafka.isolation.level": "read_committed" if followed else "read_uncommitted"}
+    seen = StreamingQuery(cluster, topic, startingOffsets="earliest", **level).micro_batch()
+    return tally(numbered(), seen, fired=fired)

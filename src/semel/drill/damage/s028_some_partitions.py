@@ -1,0 +1,15 @@
+"""S028: a transaction over three partitions, and a reader of one."""
+
+from semel.drill.damage.stage import Damage, commit_transaction, new_name, new_topic, numbered, read_all, tally
+from semel.engine.embedded import Cluster
+
+PARTITIONS = 3
+
+
+def run(cluster: Cluster, *, followed: bool) -> Damage:
+    """Records go round the partitions in one transaction."""
+    topic = new_topic(cluster, "spread", partitions=PARTITIONS)
+    records = [(topic, number % PARTITIONS, value) for number, value in enumerate(numbered())]
+    commit_transaction(cluster, new_name("spread"), records)
+    seen = read_all(cluster, topic, partitions=range(PARTITIONS) if followed else (0,))
+    return tally(numbered(), seen, fired=len({partition for _, partition, _ in records}) - 1)

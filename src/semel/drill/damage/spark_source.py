@@ -1,0 +1,34 @@
+"""The semel source as Spark drives it, without a JVM: plan a micro-batch, run its tasks, go on where it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from semel.engine.embedded import Cluster
+
+if TYPE_CHECKING:
+    from semel.spark.source import SemelStreamReader
+
+
+class StreamingQuery:
+    """One query's reading half: micro-batches one after the other."""
+
+    def __init__(self, cluster: Cluster, topic: str, **options: str) -> None:
+        """Where it starts is decided now, as when a query is started without a checkpoint."""
+        from semel.spark.options import SourceOptions  # noqa: PLC0415  (an optional part)
+        from semel.spark.source import SemelStreamReader  # noqa: PLC0415
+
+        given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
+        self._reader: SemelStreamReader = SemelStreamReader(SourceOptions.parse(given, streaming=True))
+        self._position: dict[str, Any] = self._reader.initialOffset()
+
+    def micro_batch(self) -> list[str]:
+        """Read what is there; the values."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415
+
+        end = self._reader.latestOffset(self._position, ReadAllAvailable())
+        tasks = self._reader.partitions(self._position, end)
+        batches = [batch for task in tasks for batch in self._reader.read(task)]
+        self._position = end
+        values: list[Any] = [value for batch in batches for value in batch.column("value").to_pylist()]
+        return [value.decode() for value in values]

@@ -1,0 +1,64 @@
+"""S001 to S012, S044: settings of clients, each once wrong and once right."""
+
+import pytest
+
+from semel.check.rule import Finding
+from semel.engine.embedded import Cluster
+from semel.guarantee import Guarantee
+from tests.check.looking import broken, client, held, look
+
+Settings = dict[str, object]
+MOST, LEAST, EXACTLY = Guarantee
+IN_FLIGHT = "max.in.flight.requests.per.connection"
+CASES: list[tuple[str, Guarantee, Settings, Settings]] = [
+    ("S001", LEAST, {"acks": "1"}, {"acks": "all"}),
+    ("S001", EXACTLY, {"acks": 0}, {"acks": "-1"}),
+    ("S002", LEAST, {"acks": "all", "retries": "0"}, {"acks": "all", "retries": "3"}),
+    ("S002", MOST, {"acks": "1", "retries": "3"}, {"acks": "1", "retries": "0"}),
+    ("S003", EXACTLY, {"enable.idempotence": "false"}, {"enable.idempotence": "true"}),
+    ("S003", EXACTLY, {"acks": "1"}, {"acks": "all"}),
+    ("S004", EXACTLY, {"acks": "all", IN_FLIGHT: "6"}, {"acks": "all", IN_FLIGHT: "5"}),
+    ("S005", LEAST, {"transactional.id": "t"}, {"acks": "all"}),
+    ("S006", EXACTLY, {"acks": "all"}, {"transactional.id": "t"}),
+    ("S007", LEAST, {"group.id": "g"}, {"group.id": "g", "enable.auto.commit": False}),
+    ("S008", EXACTLY, {"group.id": "g"}, {"group.id": "g", "isolation.level": "read_committed"}),
+    ("S009", LEAST, {"group.id": "g"}, {"group.id": "g", "auto.offset.reset": "earliest"}),
+    ("S009", MOST, {"group.id": "g", "auto.offset.reset": "earliest"}, {"group.id": "g"}),
+    ("S010", LEAST, {"acks": "all", "delivery.timeout.ms": "20000"}, {"acks": "all", "delivery.timeout.ms": "40000"}),
+    (
+        "S011",
+        EXACTLY,
+        {"transactional.id": "t", "transaction.timeout.ms": "10000"},
+        {"transactional.id": "t", "transaction.timeout.ms": "120000"},
+    ),
+    ("S012", LEAST, {"auto.offset.reset": "earliest"}, {"auto.offset.reset": "earliest", "group.id": "g"}),
+]
+
+
+@pytest.mark.parametrize(("rule", "guarantee", "wrong", "right"), CASES, ids=lambda value: str(value)[:40])
+def test_a_client_setting(weak: Cluster, rule: str, guarantee: Guarantee, wrong: Settings, right: Settings) -> None:
+    def findings(settings: Settings) -> list[Finding]:
+        return look(weak.bootstrap, guarantee=guarantee, clients=[client(settings)])
+
+    finding = broken(findings(wrong), rule)
+    assert "app.properties" in finding.fix
+    held(findings(right), rule)
+
+
+def test_two_producers_hash_keys_in_different_ways(weak: Cluster) -> None:
+    java = client({"acks": "all"}, "java.properties")
+    native = client({"acks": "all"}, "native.properties", library="librdkafka")
+    same = client({"acks": "all", "partitioner": "murmur2_random"}, "native.properties", library="librdkafka")
+    broken(look(weak.bootstrap, clients=[java, native]), "S044")
+    held(look(weak.bootstrap, clients=[java, same]), "S044")
+
+
+def test_a_rule_is_not_applied_where_the_guarantee_does_not_ask_for_it(weak: Cluster) -> None:
+    findings = look(weak.bootstrap, guarantee=MOST, clients=[client({"acks": "0", "retries": "0"})])
+    assert "S001" not in {one.rule for one in findings}
+    assert "S003" not in {one.rule for one in findings}
+
+
+def test_a_producer_is_not_judged_as_a_consumer(weak: Cluster) -> None:
+    findings = look(weak.bootstrap, clients=[client({"acks": "all"})])
+    assert not {one.rule for one in findings} & {"S007", "S008", "S009", "S012"}

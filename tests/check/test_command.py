@@ -1,0 +1,170 @@
+"""`semel check` and `semel explain`: tables, JSON, exit codes, repairs, secrets."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from semel.broker.intercept import AnswerError
+from semel.cli import main
+from semel.cli.exit_code import ExitCode
+from semel.drill.damage.stage import new_topic
+from semel.engine.embedded import Cluster
+from semel.engine.tls import Security
+from semel.protocol.error_codes import ErrorCode
+
+Out = pytest.CaptureFixture[str]
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+GOOD_CLIENT = "transactional.id=t\nsemel.role=producer\n"
+
+
+def test_every_rule_held(strict: Cluster, tmp_path: Path, capsys: Out) -> None:
+    topic = new_topic(strict, "fine", replicas=1)
+    client = written(tmp_path, "app.properties", GOOD_CLIENT)
+    assert main(["check", "--client-config", client]) == ExitCode.HELD
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["rule", "requires", "found", "verdict", "fix"]
+    assert {line.split()[0] for line in lines[1:]} == {"S001", "S002", "S003", "S004", "S006", "S010", "S011"}
+    assert topic
+
+
+def test_a_rule_is_broken(weak: Cluster, tmp_path: Path, capsys: Out) -> None:
+    topic = new_topic(weak, "plain")
+    client = written(tmp_path, "app.properties", "acks=1\n")
+    arguments = ["check", "--bootstrap", weak.bootstrap, "--topic", topic, "--client-config", client]
+    assert main(arguments) == ExitCode.BROKEN
+    told = capsys.readouterr()
+    assert f"topic {topic}: replication factor 1" in told.out
+    assert "broker 1, 2, 3: auto.create.topics.enable=true" in told.out
+    assert "BROKEN" in told.err
+
+
+def test_json(weak: Cluster, capsys: Out) -> None:
+    topic = new_topic(weak, "plain")
+    arguments = ["check", "--bootstrap", weak.bootstrap, "--topic", topic, "--guarantee", "at-least-once", "--fix"]
+    assert main([*arguments, "--format", "json"]) == ExitCode.BROKEN
+    told = json.loads(capsys.readouterr().out)
+    assert (told["schema"], told["guarantee"], told["verdict"]) == (1, "at_least_once", "BROKEN")
+    (row,) = [row for row in told["findings"] if row["rule"] == "S020"]
+    assert row.keys() == {"rule", "title", "subject", "requires", "found", "verdict", "fix"}
+    assert told["repairs"] == {}
+
+
+def test_something_is_unknown_and_nothing_broken(strict: Cluster, capsys: Out) -> None:
+    hook = strict.intercept("DescribeConfigs", AnswerError(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), times=None)
+    try:
+        assert main(["check", "--bootstrap", strict.bootstrap]) == ExitCode.UNKNOWN
+    finally:
+        strict.disarm()
+    assert hook.fired
+    assert "CLUSTER_AUTHORIZATION_FAILED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--topic", "orders"],
+        ["--bootstrap", "nonsense"],
+        ["--bootstrap", "localhost:1", "--guarantee", "twice"],
+        ["--bootstrap", "localhost:1", "--yes"],
+        ["--bootstrap", "localhost:1", "--client-config", "no/such/file"],
+        ["--no-such-option"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: Out) -> None:
+    assert main(["check", *arguments]) == ExitCode.USAGE
+    assert capsys.readouterr().err
+
+
+def test_no_cluster_there(tmp_path: Path, capsys: Out) -> None:
+    quick = written(tmp_path, "connect.properties", "default.api.timeout.ms=200\n")
+    assert main(["check", "--bootstrap", "127.0.0.1:1", "--command-config", quick]) == ExitCode.ENVIRONMENT
+    assert "cannot be examined" in capsys.readouterr().err
+
+
+def test_repairs_are_shown_and_only_made_with_yes(weak: Cluster, capsys: Out) -> None:
+    topic = new_topic(
+        weak, "repaired", replicas=3, config={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    )
+    arguments = ["check", "--bootstrap", weak.bootstrap, "--topic", topic, "--format", "json", "--fix"]
+
+    def verdicts(*more: str) -> dict[str, str]:
+        main([*arguments, *more])
+        rows = json.loads(capsys.readouterr().out)["findings"]
+        return {row["rule"]: row["verdict"] for row in rows if row["rule"] in ("S021", "S023")}
+
+    assert verdicts() == {"S021": "BROKEN", "S023": "BROKEN"}
+    assert verdicts() == {"S021": "BROKEN", "S023": "BROKEN"}, "without --yes nothing is changed"
+    assert verdicts("--yes") == {"S021": "HELD", "S023": "HELD"}
+    assert verdicts() == {"S021": "HELD", "S023": "HELD"}
+
+
+def test_repairs_as_text(weak: Cluster, capsys: Out) -> None:
+    topic = new_topic(weak, "repaired", replicas=3, config={"unclean.leader.election.enable": "true"})
+    main(["check", "--bootstrap", weak.bootstrap, "--topic", topic, "--fix"])
+    expected = f"kafka-configs.sh --alter --topic {topic} --add-config "
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("would change: ")]
+    assert expected in line
+    assert "unclean.leader.election.enable=false" in line
+
+
+def test_a_refused_repair_says_so(weak: Cluster, capsys: Out) -> None:
+    topic = new_topic(weak, "refused", replicas=3, config={"unclean.leader.election.enable": "true"})
+    code = AnswerError(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    hook = weak.intercept("IncrementalAlterConfigs", code, times=None)
+    arguments = ["check", "--bootstrap", weak.bootstrap, "--topic", topic, "--fix", "--yes"]
+    assert main(arguments) == ExitCode.UNKNOWN
+    assert hook.fired
+    assert "TOPIC_AUTHORIZATION_FAILED" in capsys.readouterr().err
+
+
+def test_a_password_is_nowhere(tmp_path: Path, capsys: Out) -> None:
+    secret = "correct-horse-battery"
+    with Cluster(brokers=1, security=Security(users={"ann": secret})) as cluster:
+        login = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=ann\nsasl.password={secret}\n"
+        connect = written(tmp_path, "connect.properties", login)
+        client = written(tmp_path, "app.properties", f"{login}acks=1\n")
+        wrong = written(tmp_path, "wrong.properties", login.replace(secret, secret[::-1]))
+        base = ["check", "--bootstrap", cluster.bootstrap, "--client-config", client]
+        assert main([*base, "--command-config", connect]) == ExitCode.BROKEN
+        assert main([*base, "--command-config", connect, "--format", "json"]) == ExitCode.BROKEN
+        assert main([*base, "--command-config", wrong]) == ExitCode.ENVIRONMENT
+    told = capsys.readouterr()
+    assert "Authentication failed" in told.err
+    assert secret not in told.out + told.err
+    assert secret[::-1] not in told.out + told.err
+
+
+def test_a_terminal_gets_wrapped_cells(monkeypatch: pytest.MonkeyPatch, capsys: Out, tmp_path: Path) -> None:
+    client = written(tmp_path, "app.properties", "acks=1\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["check", "--client-config", client]) == ExitCode.BROKEN
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
+def test_explain_lists_and_refuses(capsys: Out) -> None:
+    assert main(["explain", "--list"]) == ExitCode.HELD
+    assert len(capsys.readouterr().out.splitlines()) >= 31
+    assert main(["explain", "S014", "--format", "json"]) == ExitCode.HELD
+    assert json.loads(capsys.readouterr().out)["rules"][0]["rule"] == "S014"
+    assert main(["explain"]) == ExitCode.USAGE
+    assert main(["explain", "S999"]) == ExitCode.USAGE
+
+
+def test_help_imports_no_rule() -> None:
+    loaded = "[name for name in sys.modules if name.startswith('semel.check')]"
+    code = f"import sys; from semel.cli import main; main(['--help']); print({loaded})"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.splitlines()[-1] == "[]"

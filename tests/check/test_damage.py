@@ -1,0 +1,57 @@
+"""Every rule about loss or duplication: ignored, its fault does damage; followed, the same fault does none."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from semel.drill.damage.performing import own_settings, perform, performances
+from semel.drill.damage.stage import QUICK, Damage, tally
+from semel.engine.embedded import Cluster
+from semel.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def _shared() -> Iterator[Cluster]:
+    with Cluster(brokers=3, config=QUICK) as started:
+        yield started
+
+
+@pytest.fixture
+def shared(_shared: Cluster) -> Iterator[Cluster]:
+    yield _shared
+    _shared.disarm()
+
+
+def damage(shared: Cluster, rule: str, *, followed: bool) -> Damage:
+    found = performances()[rule]
+    if own_settings(found, followed=followed) is not None:
+        return perform(rule, followed=followed)
+    return found.run(shared, followed=followed)
+
+
+@pytest.mark.parametrize("rule", list(performances()))
+def test_ignored(shared: Cluster, rule: str) -> None:
+    found = damage(shared, rule, followed=False)
+    assert found.fired > 0
+    assert found.lost + found.duplicated > 0
+
+
+@pytest.mark.parametrize("rule", list(performances()))
+def test_followed(shared: Cluster, rule: str) -> None:
+    found = damage(shared, rule, followed=True)
+    assert found.fired > 0
+    assert (found.lost, found.duplicated) == (0, 0)
+    assert found.sent > 0
+
+
+@pytest.mark.parametrize(
+    ("seen", "lost", "duplicated"),
+    [(["a", "b"], 0, 0), (["a"], 1, 0), (["a", "a"], 1, 1), (["b", "a", "b", "b"], 0, 2), (["a", "b", "x"], 0, 0)],
+)
+def test_a_loss_and_a_duplicate_do_not_cancel(seen: list[str], lost: int, duplicated: int) -> None:
+    assert tally(["a", "b"], seen, fired=1) == Damage(sent=2, lost=lost, duplicated=duplicated, fired=1)
+
+
+def test_a_rule_without_damage() -> None:
+    with pytest.raises(ConfigError, match="no damage"):
+        perform("S043", followed=True)

@@ -1,0 +1,117 @@
+"""Spellings and defaults: the same setting in every library ends up under one name with the value in force."""
+
+import pytest
+
+from semel.clients.setting_library import Library
+from semel.clients.setting_names import Role, guess_library, read_settings
+from semel.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("library", "written", "name", "value"),
+    [
+        ("java", {"acks": "-1"}, "acks", "all"),
+        ("java", {"kafka.acks": "all"}, "acks", "all"),
+        ("librdkafka", {"request.required.acks": -1}, "acks", "all"),
+        ("librdkafka", {"message.send.max.retries": 0}, "retries", "0"),
+        ("librdkafka", {"max.in.flight": 7}, "max.in.flight.requests.per.connection", "7"),
+        ("librdkafka", {"auto.offset.reset": "smallest"}, "auto.offset.reset", "earliest"),
+        ("librdkafka", {"auto.offset.reset": "error"}, "auto.offset.reset", "none"),
+        ("sarama", {"Producer.RequiredAcks": "sarama.WaitForAll"}, "acks", "all"),
+        ("sarama", {"Producer.RequiredAcks": "WaitForLocal"}, "acks", "1"),
+        ("sarama", {"Net.MaxOpenRequests": 1}, "max.in.flight.requests.per.connection", "1"),
+        ("sarama", {"Consumer.IsolationLevel": "sarama.ReadCommitted"}, "isolation.level", "read_committed"),
+        ("sarama", {"Consumer.Offsets.Initial": "-2"}, "auto.offset.reset", "earliest"),
+        ("kafka-python", {"enable_auto_commit": False}, "enable.auto.commit", "False"),
+        ("aiokafka", {"isolation_level": "read_committed"}, "isolation.level", "read_committed"),
+        ("aiokafka", {"acks": -1}, "acks", "all"),
+    ],
+)
+def test_a_spelling(library: str, written: dict[str, object], name: str, value: str) -> None:
+    assert read_settings(written, library=Library.parse(library)).text(name) == value
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "value"),
+    [
+        ("java", "acks", "all"),
+        ("java@2.8", "acks", "1"),
+        ("java@2.8", "enable.idempotence", "false"),
+        ("java@3.0", "enable.idempotence", "true"),
+        ("java@2.0", "retries", "0"),
+        ("java", "isolation.level", "read_uncommitted"),
+        ("librdkafka", "isolation.level", "read_committed"),
+        ("librdkafka", "enable.idempotence", "false"),
+        ("librdkafka", "acks", "all"),
+        ("sarama", "acks", "1"),
+        ("sarama", "retries", "3"),
+        ("kafka-python", "acks", "all"),
+        ("kafka-python@2.2", "acks", "1"),
+        ("kafka-python@2.0", "retries", "0"),
+        ("aiokafka", "acks", "1"),
+    ],
+)
+def test_a_default(library: str, name: str, value: str) -> None:
+    settings = read_settings({}, library=Library.parse(library))
+    assert settings.text(name) == value
+    assert "default of" in settings.shown(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "library"),
+    [
+        ({"acks": "all"}, "java"),
+        ({"kafka.acks": "all"}, "java"),
+        ({"request.required.acks": "all"}, "librdkafka"),
+        ({"sasl.username": "u"}, "librdkafka"),
+        ({"bootstrap_servers": "a:1"}, "kafka-python"),
+        ({"Producer.RequiredAcks": "1"}, "sarama"),
+    ],
+)
+def test_a_library_is_told_by_its_spelling(written: dict[str, object], library: str) -> None:
+    assert guess_library(written).name == library
+
+
+@pytest.mark.parametrize(
+    ("written", "roles"),
+    [
+        ({"acks": "all"}, {Role.PRODUCER}),
+        ({"group.id": "g"}, {Role.CONSUMER}),
+        ({"acks": "all", "group.id": "g"}, set(Role)),
+        ({"bootstrap.servers": "a:1"}, set(Role)),
+    ],
+)
+def test_a_role_is_told_by_the_settings(written: dict[str, object], roles: set[Role]) -> None:
+    assert read_settings(written).roles == roles
+
+
+@pytest.mark.parametrize(
+    ("written", "idempotent"),
+    [
+        ({}, True),
+        ({"acks": "1"}, False),
+        ({"retries": "0"}, False),
+        ({"max.in.flight.requests.per.connection": "6"}, False),
+        ({"max.in.flight.requests.per.connection": "5"}, True),
+        ({"acks": "1", "transactional.id": "t"}, True),
+    ],
+)
+def test_java_drops_idempotence_beside_settings_that_forbid_it(written: dict[str, object], idempotent: bool) -> None:
+    assert read_settings(written, library=Library.parse("java")).enabled("enable.idempotence") is idempotent
+
+
+def test_switching_idempotence_on_brings_what_it_needs() -> None:
+    settings = read_settings({"enable.idempotence": True}, library=Library.parse("sarama"))
+    assert (settings.text("acks"), settings.number("max.in.flight.requests.per.connection")) == ("all", 5)
+
+
+@pytest.mark.parametrize("text", ["rust", "java@", "java@x", ""])
+def test_a_library_that_is_not_known(text: str) -> None:
+    with pytest.raises(ConfigError, match="no client library"):
+        Library.parse(text)
+
+
+def test_a_nested_value_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_settings({"sasl": {"password": "hush"}})
+    assert "hush" not in str(caught.value)
