@@ -169,6 +169,7 @@ class SegmentedLog:
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Drop everything at and after `offset`, and the rest of the batch that holds it."""
         if offset >= self.log_end_offset:
+            self.epochs.truncate_to(self.log_end_offset)  # leader epochs that wrote nothing here
             return
         if offset < self.segments[0].base_offset:
             self.start_at(offset, now_ms=now_ms)
