@@ -6,7 +6,8 @@ Three ways, all without a Python object per row:
 - *spread*: `write_spread`, each task to a partition of its own;
 - *source*: `write_source`, rows keep the partition number they came with, no shuffle; one task per partition.
 
-Keeps: S2 what is reported as written was acknowledged; rows of one task keep their order in each partition.
+Keeps: S2 what is reported as written was acknowledged; rows of one task keep their order in each partition,
+       and in the keyed way the rows of its tasks in turn.
 Why:   memory is bounded whatever the size of a micro-batch: rows are taken, encoded and sent some MiB at a time.
 """
 
@@ -21,10 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.errors import ConfigError, SinkError
+from semel.errors import ConfigError
 from semel.protocol.arrow_types import ArrowArray, ArrowColumn, buffer_of
 from semel.protocol.columns import NO_PARTITION, EncodedBatches, encode_columns, partition_keys, rows_by_partition
 from semel.protocol.compression import Codec
+from semel.sinks.arrivals import SUMMARY, Arrivals
 from semel.sinks.kafka_targets import Targets
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.produce import Batch, ProducerIdentity, send_batches
@@ -33,7 +35,6 @@ from semel.wire.topology import TopicPartition
 from semel.world.clock import RealClock
 
 CHUNK_BYTES = 8 << 20
-SUMMARY = -1  # the target of a row that only says how many rows its task encoded
 
 _ENCODED: dict[str, pa.DataType] = {
     "writer": pa.int32(),
@@ -202,8 +203,16 @@ def encode_rows(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch])
                 encoded = encode(chunk, writer, rows)
                 yield _encoded_rows(encoded, target, writer.writers, task, number)
                 number += len(encoded)
-    summary = {"writer": 0, "target": SUMMARY, "task": task, "number": number, "records": total, "batch": b""}
-    yield pa.RecordBatch.from_pylist([summary], schema=ENCODED_SCHEMA)
+    yield _end_rows(writer.writers, task, number, total)
+
+
+def _end_rows(writers: int, task: int, number: int, total: int) -> pa.RecordBatch:
+    """One row for each writer: nothing more comes from this task; the first also hears how many rows it encoded."""
+    rows = [
+        {"writer": one, "target": SUMMARY, "task": task, "number": number, "records": 0 if one else total, "batch": b""}
+        for one in range(writers)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ENCODED_SCHEMA)
 
 
 def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int, number: int) -> pa.RecordBatch:
@@ -221,40 +230,9 @@ def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int,
     return pa.RecordBatch.from_arrays(columns, schema=ENCODED_SCHEMA)
 
 
-def _whole(column: ArrowArray) -> list[int]:
-    numbers: list[int] = column.to_numpy().tolist()
-    return numbers
-
-
-class _Arrivals:
-    """Unpacks what a shuffle brought; each task's batches must come in the order they were encoded."""
-
-    def __init__(self, targets: Targets) -> None:
-        self._partitions = list(targets)
-        self._last: dict[tuple[int, int], int] = {}
-        self.encoded: dict[int, int] = {}
-
-    def unpack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
-        for batch in batches:
-            target, task, number, records = (_whole(batch.column(index)) for index in (1, 2, 3, 4))
-            cells = batch.column(5)
-            for index in range(batch.num_rows):
-                if target[index] == SUMMARY:
-                    self.encoded[task[index]] = records[index]
-                    continue
-                self._check_order(task[index], target[index], number[index])
-                yield self._partitions[target[index]], bytearray(cells[index].as_buffer())
-
-    def _check_order(self, task: int, target: int, number: int) -> None:
-        key = task, target
-        if self._last.get(key, -1) >= number:
-            raise SinkError(f"the shuffle brought batch {number} of task {task} after {self._last[key]}")
-        self._last[key] = number
-
-
 def produce_encoded(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Second stage of the keyed way: send what the shuffle brought."""
-    arrivals = _Arrivals(writer.targets)
+    arrivals = Arrivals(writer.targets)
     written = _send(writer, arrivals.unpack(batches))
     yield _results(writer, task, written, sum(arrivals.encoded.values()))
 

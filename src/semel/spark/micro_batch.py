@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame
 
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError
 from semel.guarantee import Guarantee
+from semel.sinks.arrivals import SUMMARY
 from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_written
 from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
-from semel.sinks.kafka_rows import SUMMARY, RowWriter, encode_rows, produce_encoded, write_source, write_spread
+from semel.sinks.kafka_rows import RowWriter, encode_rows, produce_encoded, write_source, write_spread
 from semel.sinks.ledger import Plan, plan_micro_batch
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
 from semel.wire.produce import ProducerIdentity

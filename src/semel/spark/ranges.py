@@ -1,6 +1,7 @@
 """Offset ranges -> Spark tasks: many small ranges share a task, a big one is split.
 
-Keeps: every offset of every range is in exactly one task; offsets of one partition rise within a task.
+Keeps: every offset of every range is in exactly one task; offsets of one partition rise within a task, and from
+       task to task where a range is split, so that whoever takes tasks in turn has each partition in order.
 Why:   a Python task costs about a tenth of a second whatever it reads, so a tiny micro-batch is one task; a big range
        is split so that one partition does not bound the speed. In between there are as many tasks as partitions, which
        is the parallelism that users of Spark's Kafka source know.
@@ -70,7 +71,7 @@ def plan_tasks(
         for one, cost in zip(wanted, costs, strict=True)
         for piece in _split(one, _pieces(one, cost, share, limits))
     ]
-    return _pack(pieces, tasks, limits)
+    return _fill(pieces, share, limits) if len(pieces) > len(wanted) else _pack(pieces, tasks, limits)
 
 
 def _cost(sizes: Mapping[str, float], topic: str) -> float:
@@ -92,6 +93,22 @@ def _pieces(one: OffsetRange, cost: float, share: float, limits: TaskLimits) -> 
 def _split(one: OffsetRange, pieces: int) -> list[OffsetRange]:
     edges = [one.start + one.offset_count * number // pieces for number in range(pieces + 1)]
     return [OffsetRange(one.topic, one.partition, edges[i], edges[i + 1]) for i in range(pieces)]
+
+
+def _fill(pieces: Sequence[tuple[OffsetRange, float]], share: float, limits: TaskLimits) -> list[Task]:
+    """Fill one task after the other with neighbours, so that the pieces of a split range stay in order."""
+    tasks: list[list[OffsetRange]] = [[]]
+    given = 0.0
+    records = 0
+    for piece, cost in pieces:
+        full = limits.records_max is not None and records + piece.offset_count > limits.records_max
+        if tasks[-1] and (full or given + cost / 2 > len(tasks) * share):
+            tasks.append([])
+            records = 0
+        tasks[-1].append(piece)
+        given += cost
+        records += piece.offset_count
+    return [tuple(task) for task in tasks]
 
 
 @dataclass(slots=True, order=True)

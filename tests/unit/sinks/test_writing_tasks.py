@@ -13,10 +13,11 @@ import semel
 from semel.errors import BrokerError, ConfigError, FencedError, SinkError
 from semel.protocol.compression import Codec
 from semel.protocol.murmur2 import partition_of
+from semel.sinks import arrivals
+from semel.sinks.arrivals import SUMMARY
 from semel.sinks.kafka import ANONYMOUS, KafkaOutput, KafkaSession
 from semel.sinks.kafka_rows import (
     ENCODED_SCHEMA,
-    SUMMARY,
     RowWriter,
     encode_rows,
     produce_encoded,
@@ -110,6 +111,34 @@ def test_keyed_keeps_the_order_of_a_task(cluster: semel.Cluster, topic: str, wri
     for partition in range(3):
         stood = [int(one.value or b"-1") for one in found if one.partition == partition]
         assert stood == sorted(stood)
+
+
+@pytest.mark.parametrize("held_bytes_max", [0, 1 << 20])
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_keyed_keeps_the_order_of_the_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: semel.Cluster,
+    writer: RowWriter,
+    order: tuple[int, ...],
+    held_bytes_max: int,
+) -> None:
+    """A shuffle may bring the output of the tasks in any order; what comes too early is kept aside."""
+    monkeypatch.setattr(arrivals, "HELD_BYTES_MAX", held_bytes_max)
+    writer = replace(writer, batch_bytes_max=200)
+    encoded = [list(encode_rows(writer, task, [rows(range(task * 50, task * 50 + 50))])) for task in range(3)]
+    for part in range(2):
+        brought = [batch for task in order for batch in _to(part, encoded[task])]
+        report(produce_encoded(writer, part, brought))
+    found = sorted(read_all(cluster.bootstrap, *writer.targets.topics), key=lambda one: (one.partition, one.offset))
+    assert values(found) == list(range(150))
+    for partition in range(3):
+        stood = [int(one.value or b"-1") for one in found if one.partition == partition]
+        assert stood == sorted(stood)
+
+
+def _to(part: int, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    ones = [batch.slice(index, 1) for batch in batches for index in range(batch.num_rows)]
+    return [one for one in ones if one.column(0)[0].as_py() == part]
 
 
 def test_a_shuffle_that_changes_the_order_is_noticed(writer: RowWriter) -> None:

@@ -51,6 +51,15 @@ def test_tasks_are_never_empty_and_keep_order(ranges: list[OffsetRange], limit: 
             assert sum(piece.offset_count for piece in task) <= limit.records_max
 
 
+@given(some_ranges(), limits)
+def test_offsets_of_a_partition_rise_from_task_to_task(ranges: list[OffsetRange], limit: TaskLimits) -> None:
+    reached: dict[tuple[str, int], int] = {}
+    for task in plan_tasks(ranges, limit):
+        for piece in task:
+            assert reached.get(piece.place, -1) <= piece.start
+            reached[piece.place] = piece.end
+
+
 @given(st.integers(1, 100), st.integers(1, 7))
 def test_at_least_as_many_tasks_as_asked_for(wanted: int, partitions: int) -> None:
     assert len(plan_tasks(ranges_of(*[1000] * partitions), TaskLimits(tasks_min=wanted))) >= wanted
