@@ -49,11 +49,19 @@ class _LoopTimers:
 
 
 class RealClock(_LoopTimers):
-    """The machine's clocks."""
+    """The machine's clocks; the date can be moved for whoever asks this one."""
+
+    def __init__(self) -> None:
+        """Start with the machine's date."""
+        self._jumped_ms = 0
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // 1_000_000 + self._jumped_ms
+
+    def jump_ms(self, delta: int) -> None:
+        """Move the wall clock, forward or back; timers and monotonic time do not notice."""
+        self._jumped_ms += delta
 
     def monotonic_ms(self) -> float:
         """Milliseconds since some fixed moment; never goes back."""

@@ -1,5 +1,7 @@
 """The disk of the machine: plain descriptors, positioned reads and writes, no buffering in Python.
 
+Faults: it can be full or slow, and what was never synced can be taken away after a crash; see levers.py.
+
 Keeps: an append that fails leaves no torn bytes behind while the process lives.
        Once a sync of a file failed, every later one fails too.
 Why:   after a failed fsync Linux forgets which pages were dirty, so a second fsync would succeed over lost bytes.
@@ -10,10 +12,13 @@ import errno
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from semel.world.disk import Buffer, File, StrPath
+from semel.world.durable_sizes import DurableSizes
+from semel.world.rng import RealRng, Rng
 
 IOV_MAX = 1024
 
@@ -21,13 +26,15 @@ IOV_MAX = 1024
 class RealFile:
     """One open file with one writer; nobody else changes its length."""
 
-    def __init__(self, path: StrPath, *, create: bool) -> None:
+    def __init__(self, path: StrPath, *, create: bool, disk: "RealDisk") -> None:
         """Open for reading and writing."""
         self._path = path
+        self._disk = disk
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
         self._size_bytes = os.fstat(self._fd).st_size
         self._torn = False
         self._sync_error: OSError | None = None
+        disk.durable.shortened(self._path, self._size_bytes)
 
     @property
     def size_bytes(self) -> int:
@@ -49,6 +56,8 @@ class RealFile:
         """Write all buffers at the end, or raise and leave the file as it was; the position they start at."""
         if self._torn:
             self._cut_torn_bytes()
+        if self._disk.room_bytes is not None:
+            self._disk.take_room(sum(map(len, buffers)))
         start = self._size_bytes
         self._torn = True
         try:
@@ -64,6 +73,7 @@ class RealFile:
         """Overwrite in place; may run past the end but may not start beyond it."""
         if not 0 <= position <= self._size_bytes:
             raise ValueError(f"cannot write {self._path} at {position}: it ends at {self._size_bytes}")
+        self._disk.take_room(max(position + len(data) - self._size_bytes, 0))
         written = _write_all(self._fd, position, (data,))
         self._size_bytes = max(self._size_bytes, position + written)
 
@@ -73,6 +83,7 @@ class RealFile:
             raise ValueError(f"cannot cut {self._path} to {size} bytes: it has {self._size_bytes}")
         os.ftruncate(self._fd, size)
         self._size_bytes = size
+        self._disk.durable.shortened(self._path, size)
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
@@ -83,20 +94,21 @@ class RealFile:
     def sync(self) -> None:
         """Make durable what was written so far, and wait for it."""
         self._check_open()
-        self._sync_descriptor(self._fd)
+        self._sync_descriptor(self._fd, self._size_bytes)
 
     async def sync_in_thread(self) -> None:
         """Make durable what was written so far; on a descriptor of its own, since the file may be closed meanwhile."""
         self._check_open()
-        await asyncio.get_running_loop().run_in_executor(None, self._sync_and_close, os.dup(self._fd))
+        sync = partial(self._sync_and_close, os.dup(self._fd), self._size_bytes)
+        await asyncio.get_running_loop().run_in_executor(None, sync)
 
-    def _sync_and_close(self, fd: int) -> None:
+    def _sync_and_close(self, fd: int, size_bytes: int) -> None:
         try:
-            self._sync_descriptor(fd)
+            self._sync_descriptor(fd, size_bytes)
         finally:
             os.close(fd)
 
-    def _sync_descriptor(self, fd: int) -> None:
+    def _sync_descriptor(self, fd: int, size_bytes: int) -> None:
         if self._sync_error is not None:
             raise OSError(*self._sync_error.args)
         try:
@@ -104,6 +116,7 @@ class RealFile:
         except OSError as error:
             self._sync_error = OSError(error.errno, error.strerror, str(self._path))
             raise
+        self._disk.durable.synced(self._path, size_bytes)
 
     def _check_open(self) -> None:
         if self._fd < 0:  # fsync and dup would raise ValueError for it
@@ -119,11 +132,40 @@ class RealFile:
 
 
 class RealDisk:
-    """The file system of this machine."""
+    """The file system of this machine; with levers to trouble whoever works on it."""
+
+    def __init__(self, rng: Rng | None = None) -> None:
+        """Start without trouble; `rng` decides what a torn write leaves."""
+        self.sync_delay_ms = 0.0
+        self.refused_writes = 0
+        self.slow_syncs = 0
+        self.room_bytes: int | None = None  # None: as many as the machine has
+        self.durable = DurableSizes(rng or RealRng())
+
+    def fill(self, room_bytes: int = 0) -> None:
+        """Let only so many more bytes fit."""
+        self.room_bytes = room_bytes
+
+    def make_room(self) -> None:
+        """Let as much fit as the machine has."""
+        self.room_bytes = None
+
+    def crash(self, *, keep_unsynced: bool = False, torn: bool = True) -> int:
+        """Take away what was not synced; nobody may have a file open."""
+        return self.durable.crash(keep_unsynced=keep_unsynced, torn=torn)
+
+    def take_room(self, size_bytes: int) -> None:
+        """Use up some of the room that is left, or raise as a full disk does."""
+        if self.room_bytes is None:
+            return
+        if size_bytes > self.room_bytes:
+            self.refused_writes += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room_bytes -= size_bytes
 
     def open(self, path: StrPath, *, create: bool = False) -> RealFile:
         """Open for reading and writing; a missing file is an error unless `create`."""
-        return RealFile(path, create=create)
+        return RealFile(path, create=create, disk=self)
 
     def exists(self, path: StrPath) -> bool:
         """Whether a file or folder of that name is there."""
@@ -140,17 +182,21 @@ class RealDisk:
     def remove(self, path: StrPath) -> None:
         """Remove a file; who has it open may go on."""
         Path(path).unlink()
+        self.durable.removed(path)
 
     def remove_tree(self, path: StrPath) -> None:
         """Remove a folder and all below it."""
         shutil.rmtree(path)
+        self.durable.removed_tree(path)
 
     def rename(self, old: StrPath, new: StrPath) -> None:
         """Give a file or folder another name, atomically; an existing file is replaced."""
         Path(old).replace(new)
+        self.durable.renamed(old, new)
 
     def write_atomically(self, path: StrPath, data: Buffer) -> None:
         """Replace a whole file durably: after a crash it has the old bytes or the new ones."""
+        self.take_room(len(data))
         target = Path(path)
         draft = target.with_name(f"{target.name}.tmp")
         try:
@@ -160,14 +206,19 @@ class RealDisk:
             draft.unlink(missing_ok=True)
             raise
         _sync_folder(target.parent)
+        self.durable.synced(target, len(data))
 
     def free_bytes(self, path: StrPath) -> int:
         """How many bytes still fit where `path` is."""
         facts = os.statvfs(path)
-        return facts.f_bavail * facts.f_frsize
+        free = facts.f_bavail * facts.f_frsize
+        return free if self.room_bytes is None else min(free, self.room_bytes)
 
     async def sync(self, file: File) -> None:
         """Make durable what was written before the call, in a thread, so that the loop goes on."""
+        if self.sync_delay_ms:
+            self.slow_syncs += 1
+            await asyncio.sleep(self.sync_delay_ms / 1000)
         await cast("RealFile", file).sync_in_thread()
 
     def sync_now(self, file: File) -> None:

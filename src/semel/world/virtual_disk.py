@@ -24,20 +24,31 @@ class VirtualDisk:
         """Start with the root folder and nothing in it."""
         self.capacity_bytes = capacity_bytes
         self.sync_delay_ms = sync_delay_ms
+        self.refused_writes = 0
+        self.slow_syncs = 0
         self._rng = rng
         self._files: dict[PurePosixPath, Inode] = {}
         self._folders: set[PurePosixPath] = {PurePosixPath("/"), PurePosixPath()}
         self._crashes = 0
 
-    def crash(self, *, keep_unsynced: bool = False, torn: bool = True) -> None:
-        """Stop the machine under its programs.
+    def crash(self, *, keep_unsynced: bool = False, torn: bool = True) -> int:
+        """Stop the machine under its programs; how many bytes are lost.
 
         With `keep_unsynced` only the programs died: every byte written is still there. Otherwise bytes that were not
         synced are lost, or with `torn` a part of them that the seed decides, perhaps ending in zeros.
         """
         self._crashes += 1
-        for path in sorted(self._files):
-            self._files[path].crash(self._rng, keep_unsynced=keep_unsynced, torn=torn)
+        return sum(
+            self._files[path].crash(self._rng, keep_unsynced=keep_unsynced, torn=torn) for path in sorted(self._files)
+        )
+
+    def fill(self, room_bytes: int = 0) -> None:
+        """Let only so many more bytes fit."""
+        self.capacity_bytes = self._used_bytes() + room_bytes
+
+    def make_room(self) -> None:
+        """Let as much fit as anybody may want."""
+        self.capacity_bytes = UNLIMITED_BYTES
 
     def open(self, path: StrPath, *, create: bool = False) -> VirtualFile:
         """Open for reading and writing; a missing file is an error unless `create`."""
@@ -125,6 +136,7 @@ class VirtualDisk:
         target = cast("VirtualFile", file)
         target.check_open()
         begun = target.inode.begin_sync()
+        self.slow_syncs += 1 if self.sync_delay_ms else 0
         try:
             await asyncio.sleep(self.sync_delay_ms / 1000)
         finally:
@@ -160,6 +172,7 @@ class VirtualDisk:
 
     def _reserve(self, more_bytes: int) -> None:
         if self.capacity_bytes < UNLIMITED_BYTES and self._used_bytes() + more_bytes > self.capacity_bytes:
+            self.refused_writes += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

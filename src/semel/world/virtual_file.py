@@ -64,13 +64,18 @@ class Inode:
         self._durable[sync.position :] = sync.tail
         self._dirty_from = min(sync.changed_from, len(self._durable))
 
-    def crash(self, rng: Rng, *, keep_unsynced: bool, torn: bool) -> None:
-        """Become what the disk has after a crash: all of it, the durable bytes, or those and part of the rest."""
+    def crash(self, rng: Rng, *, keep_unsynced: bool, torn: bool) -> int:
+        """Become what the disk has after a crash: all of it, the durable bytes, or those and part of the rest.
+
+        How many bytes are gone; at least one when anything is not as programs had written it.
+        """
+        written = self.data
         if not keep_unsynced:
             self.data = self._torn(rng) if torn else bytearray(self._durable)
         self._durable = bytearray(self.data)
         self._dirty_from = len(self.data)
         self._pending.clear()
+        return max(len(written) - len(self.data), int(self.data != written))
 
     def _torn(self, rng: Rng) -> bytearray:
         cut = rng.integer(self._dirty_from, max(self._dirty_from, len(self.data)))
