@@ -6,6 +6,8 @@ Why:   a core without clock, tasks or sockets: the shell passes the time in, syn
        acknowledges after `mark_flushed`.
 """
 
+import logging
+
 from semel.broker.append_plan import Planned, plan_append, stamped
 from semel.broker.follower_append import plan_runs
 from semel.broker.log_lookup import find_aborted, find_max_timestamp, find_timestamp, read_slices
@@ -26,9 +28,13 @@ from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader, TimestampType, read_header
 from semel.world.disk import Buffer
 
+log = logging.getLogger("semel.broker")
+
 
 class PartitionLog(SegmentedLog):
     """Batches in offset order, with who produced them and which transactions are open."""
+
+    _is_failing = False
 
     # --- appending
 
@@ -125,9 +131,20 @@ class PartitionLog(SegmentedLog):
 
     def _write(self, segment: Segment, *buffers: Buffer) -> int:
         try:
-            return segment.append(*buffers)
+            position = segment.append(*buffers)
         except OSError as error:
+            self._say_failing(error)
             raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be written: {error}") from error
+        if self._is_failing:
+            self._is_failing = False
+            log.warning("%s can be written again", self.folder)
+        return position
+
+    def _say_failing(self, error: OSError) -> None:
+        """One line when it begins: a full disk refuses thousands of requests."""
+        if not self._is_failing:
+            self._is_failing = True
+            log.error("%s cannot be written: %s; who writes gets KAFKA_STORAGE_ERROR", self.folder, error)
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """This replica leads from here on."""
