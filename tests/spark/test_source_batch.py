@@ -170,6 +170,20 @@ def test_what_is_wrong_is_said(spark: SparkSession, cluster: semel.Cluster, more
         load(spark, options(cluster, topic) | more).collect()
 
 
+@pytest.mark.parametrize(
+    "schema",
+    ["value binary", "offset long, key binary", "partition int, headers array<struct<key:string,value:binary>>"],
+)
+def test_only_the_columns_that_a_schema_names(spark: SparkSession, cluster: semel.Cluster, schema: str) -> None:
+    topic = new_topic(cluster)
+    fill(cluster, topic, 40)
+    given = options(cluster, topic)
+    ours = spark.read.format("semel").schema(schema).options(**given).load()
+    theirs = load(spark, given | {"includeHeaders": "true"}, source="kafka").select(ours.columns)
+    assert [(one.name, one.dataType) for one in ours.schema] == [(one.name, one.dataType) for one in theirs.schema]
+    assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
+
+
 def test_an_own_schema_is_refused(spark: SparkSession, cluster: semel.Cluster) -> None:
     given = options(cluster, new_topic(cluster))
     with pytest.raises(PySparkException, match="its own columns"):

@@ -66,6 +66,24 @@ def test_every_record_once_over_restarts(
     assert sorted(map(str, first + second)) == everything
 
 
+def test_only_the_columns_that_a_schema_names(
+    spark: SparkSession, cluster: semel.Cluster, topic: str, tmp_path: Path
+) -> None:
+    fill(cluster, topic, 30)
+    seen: list[str] = []
+    frame = spark.readStream.format("semel").schema("offset long, value binary").options(**options(cluster, topic))
+    query = (
+        frame.load()
+        .writeStream.foreachBatch(lambda found, _: seen.extend(map(str, found.collect())))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(STREAM_S_MAX)
+    theirs = load(spark, options(cluster, topic), source="kafka").select("offset", "value")
+    assert sorted(seen) == sorted(map(str, theirs.collect()))
+
+
 def test_micro_batches_keep_to_the_limit(
     spark: SparkSession, cluster: semel.Cluster, topic: str, tmp_path: Path
 ) -> None:

@@ -72,6 +72,8 @@ class SourceOptions:
     tasks: TaskLimits = field(default_factory=TaskLimits)
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    columns: tuple[str, ...] = ()
+    """Which columns rows have, in this order; empty: all."""
     isolation: Isolation = Isolation.READ_COMMITTED
     fetch_bytes_max: int = FETCH_BYTES_DEFAULT
     partition_fetch_bytes_max: int = PARTITION_FETCH_BYTES_DEFAULT

@@ -10,6 +10,7 @@ method names are Spark's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -18,11 +19,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from semel.errors import ConfigError
 from semel.spark.batch_plan import plan_batch
 from semel.spark.offsets import SourceOffsets
 from semel.spark.options import SourceOptions
 from semel.spark.ranges import OffsetRange, Task, plan_tasks
+from semel.spark.row_schema import HEADERS, row_schema, wanted_columns
 from semel.spark.sizes import RecordSizes
 from semel.spark.stream_plan import StreamPlan
 from semel.spark.task import read_ranges
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "semel"
-COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key: string, value: binary>>"
 
 
 class TaskPartition(InputPartition):
@@ -135,23 +134,17 @@ class SemelDataSource(DataSource):
     def schema(self) -> str:
         """The columns of Spark's Kafka source."""
         flag = str(self.options.get("includeHeaders", "false")).lower()
-        return f"{COLUMNS}, {HEADERS}" if flag == "true" else COLUMNS
+        return row_schema(include_headers=flag == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        self._check_schema(schema)
-        return SemelBatchReader(SourceOptions.parse(self.options, streaming=False))
+        return SemelBatchReader(self._options(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For `spark.readStream`."""
-        self._check_schema(schema)
-        return SemelStreamReader(SourceOptions.parse(self.options, streaming=True))
+        return SemelStreamReader(self._options(schema, streaming=True))
 
-    def _check_schema(self, schema: StructType) -> None:
-        names = [part.strip().split(" ")[0] for part in self.schema().split(", ")][: len(schema.names)]
-        if schema.names[:7] != names[:7]:
-            raise ConfigError(
-                "this source has its own columns",
-                you_wrote=f".schema({', '.join(schema.names)})",
-                you_want="no .schema(…); decode the columns key and value in the query",
-            )
+    def _options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        columns = wanted_columns(schema)
+        options = SourceOptions.parse(self.options, streaming=streaming)
+        return replace(options, columns=columns, include_headers=HEADERS in columns)

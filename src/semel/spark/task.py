@@ -145,7 +145,8 @@ class _RangeReader:
         if decoded.truncated:
             self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
         self._advance(place, decoded.offset_next)
-        return decoded.rows
+        columns = list(self._options.columns)
+        return decoded.rows.select(columns) if columns else decoded.rows
 
     def _advance(self, place: TopicPartition, offset_next: int) -> None:
         self._cursors[place].advance(offset_next, self._cluster.deadline())
