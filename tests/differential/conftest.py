@@ -16,6 +16,13 @@ SETTINGS = {
     "transaction.max.timeout.ms": "900000",
     "log.message.timestamp.after.max.ms": "3600000",
 }
+# As the embedded cluster does: assignments are made at once, groups with members keep their protocol.
+APACHE_SETTINGS = {
+    **SETTINGS,
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.assignor.offload.enable": "false",
+    "group.consumer.migration.policy": "disabled",
+}
 
 
 def _side(name: str, bootstrap: str) -> Side:
@@ -26,7 +33,7 @@ def _side(name: str, bootstrap: str) -> Side:
 @pytest.fixture(scope="session")
 def runs() -> Iterator[Runs]:
     """Both clusters, and what the scripts heard from them."""
-    apache = ApacheCluster(brokers=1, config=SETTINGS)
+    apache = ApacheCluster(brokers=1, config=APACHE_SETTINGS)
     try:
         apache.start()
     except EnvironmentFailure as failure:

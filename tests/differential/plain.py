@@ -62,6 +62,7 @@ KEYED = {
     "replica_election_results": ("topic",),
     "results_by_topic_v3_and_below": ("name",),
     "topic_results": ("name",),
+    "topic_partitions": ("topic_name", "topic_id"),
     "partitions": ("partition_index",),
     "results_by_partition": ("partition_index",),
     "partition_responses": ("index",),

@@ -8,7 +8,7 @@ from tests.differential.allowed import ALLOWED
 from tests.differential.run import Runs
 from tests.differential.scripts import SCRIPTS
 
-STEPS_MIN = 3300
+STEPS_MIN = 3500
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "DIFFERENCES.md"
 
 

@@ -56,7 +56,7 @@ def beat_once(draft: Draft, beat: Beat, around: Around) -> BeatResponse:
         beat = replace(beat, member_id=around.new_uuid())
     before = _find_or_join(draft, beat)
     member = _updated(before, beat)
-    is_due = draft.group.epoch == 0 or member.subscribed_names != before.subscribed_names
+    is_due = member.subscribed_names != before.subscribed_names
     if member != before or member.member_id not in draft.group.members:
         draft.write(Kind.MEMBER, _member_value(member), member.member_id)
     is_due |= _resolve_regexes(draft, before, member, around)

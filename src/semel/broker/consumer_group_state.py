@@ -66,7 +66,7 @@ class ConsumerGroup:
     """`epoch` counts what asks for a new assignment, `target_epoch` is the one that `targets` answers."""
 
     group_id: str
-    epoch: int = 0
+    epoch: int = 1
     metadata_hash: int = 0
     target_epoch: int = 0
     target_timestamp_ms: int = 0

@@ -102,7 +102,7 @@ class DescribedConsumerMember:
     client_id: str
     client_host: str
     subscribed_names: tuple[str, ...]
-    subscribed_regex: str | None
+    subscribed_regex: str
     assignment: frozenset[TopicPartition]
     target: frozenset[TopicPartition]
 

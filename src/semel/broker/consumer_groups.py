@@ -221,7 +221,7 @@ def _described(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsume
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_names=tuple(sorted(member.subscribed_names)),
-        subscribed_regex=member.subscribed_regex,
-        assignment=frozenset(member.assigned),
+        subscribed_regex=member.subscribed_regex or "",
+        assignment=frozenset(member.assigned) | frozenset(member.revoking),
         target=group.target_of(member.member_id),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.differential.scripts import (
+    consumer_groups,
     group_offsets,
     groups,
     reading,
@@ -19,6 +20,7 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **records.SCRIPTS,
     **reading.SCRIPTS,
     **groups.SCRIPTS,
+    **consumer_groups.SCRIPTS,
     **group_offsets.SCRIPTS,
     **settings.SCRIPTS,
     **transactions.SCRIPTS,

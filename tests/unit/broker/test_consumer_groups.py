@@ -13,6 +13,8 @@ from semel.protocol.error_codes import ErrorCode
 from tests.unit.broker.consumer_harness import REBALANCE_MS, SESSION_MS, ConsumerHarness, of
 from tests.unit.broker.group_harness import GROUP
 
+FIRST_EPOCH = 2  # a group starts at epoch 1, and its first member asks for an assignment
+
 
 @pytest.fixture
 def group() -> ConsumerHarness:
@@ -22,7 +24,11 @@ def group() -> ConsumerHarness:
 
 def test_the_first_member_gets_everything_at_once(group: ConsumerHarness) -> None:
     response = group.client("a", "t").beat()
-    assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (ErrorCode.NONE, 1, 5_000)
+    assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (
+        ErrorCode.NONE,
+        FIRST_EPOCH,
+        5_000,
+    )
     assert response.assignment == of("t", 0, 1, 2, 3)
 
 
@@ -31,10 +37,12 @@ def test_a_second_member_waits_until_the_first_gave_up_its_share(group: Consumer
     first.beat()
     assert second.beat().assignment == frozenset()
     answer = group.beat(replace(first.request(), owned=None))
-    assert (answer.member_epoch, answer.assignment) == (1, of("t", 0, 1)), "asked to give up two, in its old epoch"
+    assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0, 1)), (
+        "asked to give up two, in its old epoch"
+    )
     assert second.beat().assignment == frozenset(), "the first has not said that it gave them up"
     first.owned = of("t", 0, 1)
-    assert first.beat().member_epoch == 2
+    assert first.beat().member_epoch == FIRST_EPOCH + 1
     assert second.beat().assignment == of("t", 2, 3)
 
 
@@ -43,7 +51,7 @@ def test_a_heartbeat_without_news_says_nothing_and_writes_nothing(group: Consume
     client.beat()
     written = len(group.log)
     answer = client.send(rebalance_timeout_ms=-1, subscribed_names=None, owned=None)
-    assert (answer.error_code, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, 1, None)
+    assert (answer.error_code, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, FIRST_EPOCH, None)
     assert len(group.log) == written
 
 
@@ -88,9 +96,9 @@ def test_other_epochs_are_fenced(group: ConsumerHarness) -> None:
     client.beat()
     client.names = frozenset({"t"})
     group.settle([client])
-    assert client.epoch == 3
-    assert client.send(member_epoch=4).error_code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert client.send(member_epoch=1).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert client.epoch == FIRST_EPOCH + 2
+    assert client.send(member_epoch=FIRST_EPOCH + 3).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert client.send(member_epoch=FIRST_EPOCH).error_code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_the_last_epoch_passes_while_its_answer_may_have_been_lost(group: ConsumerHarness) -> None:
@@ -98,18 +106,18 @@ def test_the_last_epoch_passes_while_its_answer_may_have_been_lost(group: Consum
     first.beat()
     second.beat()
     first.beat()
-    group.beat(first.request())  # the answer with epoch 2 is lost
-    assert first.epoch == 1
+    group.beat(first.request())  # the answer with the next epoch is lost
+    assert first.epoch == FIRST_EPOCH
     assert first.send(owned=of("t", 0, 1, 2, 3)).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert first.send(owned=None).error_code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert first.send().member_epoch == 2
+    assert first.send().member_epoch == FIRST_EPOCH + 1
 
 
 def test_a_member_that_starts_over_keeps_its_place(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
     client.beat()
     again = group.client("a", "t").beat()
-    assert (again.member_epoch, again.assignment) == (1, of("t", 0, 1, 2, 3))
+    assert (again.member_epoch, again.assignment) == (FIRST_EPOCH, of("t", 0, 1, 2, 3))
 
 
 def test_strangers_are_told_apart(group: ConsumerHarness) -> None:
@@ -336,9 +344,11 @@ def test_a_commit_of_a_stale_epoch_is_refused(group: ConsumerHarness) -> None:
     assert (first.owned, second.owned) == (of("t", 0, 1), of("t", 2, 3))
     assert first.commit(5) is ErrorCode.NONE
     assert first.commit(6, epoch=first.epoch + 1) is ErrorCode.STALE_MEMBER_EPOCH
-    assert first.commit(7, epoch=1) is ErrorCode.NONE, "it has had this partition since epoch 1"
-    assert first.commit(8, partition=2, epoch=1) is ErrorCode.STALE_MEMBER_EPOCH, "which is another member's now"
-    assert second.commit(9, partition=2, epoch=1) is ErrorCode.STALE_MEMBER_EPOCH, "it got this one later"
+    assert first.commit(7, epoch=FIRST_EPOCH) is ErrorCode.NONE, "it has had this partition since then"
+    assert first.commit(8, partition=2, epoch=FIRST_EPOCH) is ErrorCode.STALE_MEMBER_EPOCH, (
+        "which is another member's now"
+    )
+    assert second.commit(9, partition=2, epoch=FIRST_EPOCH) is ErrorCode.STALE_MEMBER_EPOCH, "it got this one later"
     assert group.client("x").commit(1, epoch=2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.commit(10) is ErrorCode.UNKNOWN_MEMBER_ID, "not by a simple consumer while there are members"
     assert (group.fetch().offset_next, group.fetch(partition=2).offset_next) == (7, -1)
@@ -363,16 +373,16 @@ def test_fetching_offsets_needs_the_current_epoch(group: ConsumerHarness) -> Non
         return group.core.fault_of_fetch(request)
 
     assert fault(None, -1) is ErrorCode.NONE
-    assert fault("a", 1) is ErrorCode.NONE
-    assert fault("a", 0) is ErrorCode.STALE_MEMBER_EPOCH
+    assert fault("a", FIRST_EPOCH) is ErrorCode.NONE
+    assert fault("a", FIRST_EPOCH - 1) is ErrorCode.STALE_MEMBER_EPOCH
     assert fault("x", 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_transaction_of_a_fenced_member_is_refused(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
     client.beat()
-    live = JoinResponse(generation=1, member_id="a")
-    stale = JoinResponse(generation=0, member_id="a")
+    live = JoinResponse(generation=FIRST_EPOCH, member_id="a")
+    stale = JoinResponse(generation=FIRST_EPOCH - 1, member_id="a")
     stranger = JoinResponse(generation=1, member_id="x")
     assert group.committed(group.ask_txn_commit(1, 7, live)) is ErrorCode.NONE
     assert group.committed(group.ask_txn_commit(2, 7, stale)) is ErrorCode.ILLEGAL_GENERATION
@@ -443,7 +453,7 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(g
     assert group.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
     group.restart()
     assert group.fetch().offset_next == 7
-    assert client.beat().member_epoch == 1
+    assert client.beat().member_epoch == FIRST_EPOCH
 
 
 def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(group: ConsumerHarness) -> None:
