@@ -82,6 +82,7 @@ class Consumer:
             self._progress,
             wait_s_max=wait_ms_max / 1000,
             keep_alive_s=(keep_alive_ms or interval_ms / 3) / 1000,
+            revoke_wait_s=interval_ms / 2000,
             read_positions=self._stored_positions if store is not None else None,
             commits_on_revoke=self.guarantee is Guarantee.AT_LEAST_ONCE,
         )
@@ -258,7 +259,7 @@ class Consumer:
             with self._member.lock:
                 self._progress.take_back()
                 if self.guarantee is Guarantee.AT_LEAST_ONCE:
-                    self._member.commit(self._progress.finished)
+                    self._member.commit_if_possible(self._progress.finished)
         finally:
             self._member.close()
 

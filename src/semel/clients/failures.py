@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
 
 from semel.errors import BrokerError, FencedError, Outcome
+
+T = TypeVar("T")
 
 
 class KafkaFailure(Protocol):
@@ -30,16 +33,34 @@ class KafkaFailure(Protocol):
 
 
 class Fate:
-    """The fatal error of one client, once it has one; what the library tells by callback ends here."""
+    """The fatal error of one client, once it has one.
+
+    Why: confluent-kafka raises a fatal error out of whatever call happens to serve it, as a SystemError when that was
+         inside a callback. The call that matters, a send or a commit, tells it better a moment later.
+    """
 
     def __init__(self) -> None:
         """None yet."""
         self.error: KafkaFailure | None = None
 
-    def __call__(self, error: KafkaFailure) -> None:
-        """Take an error from the library, which would raise it out of the callback otherwise."""
-        if error.fatal():
-            self.error = error
+    def serve(self, call: Callable[..., T], *arguments: object) -> T | None:
+        """Make a call that serves callbacks; a fatal error that comes out of it is kept, not raised."""
+        try:
+            return call(*arguments)
+        except Exception as error:
+            found = failure_in(error)
+            if found is None or not found.fatal():
+                raise
+            self.error = found
+            return None
+
+
+def failure_in(error: BaseException) -> KafkaFailure | None:
+    """The library's error inside an exception, if it is one of the library's."""
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    if cause is not None and type(cause).__name__ == "KafkaException" and cause.args:
+        return cast("KafkaFailure", cause.args[0])
+    return None
 
 
 # A newer owner exists: librdkafka's own code, then Kafka's for producers and for members of groups.

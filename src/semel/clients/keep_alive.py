@@ -23,6 +23,7 @@ class KeepAlive:
         self._stopped = False
         self._thread: threading.Thread | None = None
         self.polls = 0
+        self.is_awaited = False  # whether a rebalance waits for the user
 
     def busy(self) -> None:
         """The user got a batch."""
@@ -47,7 +48,10 @@ class KeepAlive:
     def wait_until_back(self, wait_s_max: float) -> bool:
         """Wait until the user is back; False when the limit was over first."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._since is None or self._stopped, wait_s_max)
+            self.is_awaited = True
+            is_back = self._changed.wait_for(lambda: self._since is None or self._stopped, wait_s_max)
+            self.is_awaited = False
+            return is_back
 
     def stop(self) -> None:
         """End the thread."""

@@ -1,4 +1,4 @@
-"""confluent-kafka, imported when the first client is made; and what all its clients share: quiet errors, fork safety.
+"""confluent-kafka, imported when the first client is made; and what a fork does to its clients.
 
 Why: librdkafka runs threads of its own. They do not exist in a forked child, so a client used there would hang for
      ever. Every client is therefore told of a fork, and refuses all work in the child.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from semel.clients.failures import FENCED_MEMBER, Fate, KafkaFailure, failure
+from semel.clients.failures import FENCED_MEMBER, KafkaFailure, failure
 from semel.clients.keep_alive import KeepAlive
 from semel.clients.library import confluent, log, make
 from semel.clients.progress import Offsets, Progress
@@ -52,19 +52,22 @@ class Membership:
         *,
         wait_s_max: float,
         keep_alive_s: float,
+        revoke_wait_s: float,
         read_positions: ReadPositions | None,
         commits_on_revoke: bool,
     ) -> None:
-        """`read_positions` gives the positions when they are not kept in the group."""
+        """`read_positions` gives the positions when they are not kept in the group.
+
+        A rebalance waits `revoke_wait_s` for a user who is at work; beyond max.poll.interval.ms it could not.
+        """
         self.progress = progress
         self.wait_s_max = wait_s_max
         self.lock = threading.RLock()
-        self.fate = Fate()
         self.commits_refused = 0
-        self.rebalances = 0
+        self.revocations = 0
         self.keep_alive = KeepAlive(self._poll_for_user, keep_alive_s)
-        self.client: Any = make("Consumer", {"error_cb": self.fate, "on_commit": self._on_commit, **settings, **LOUD})
-        self._revoke_wait_s = keep_alive_s
+        self.client: Any = make("Consumer", {"on_commit": self._on_commit, **settings, **LOUD})
+        self._revoke_wait_s = revoke_wait_s
         self._read_positions = read_positions
         self._commits_on_revoke = commits_on_revoke
         self._incremental = "cooperative" in str(settings.get("partition.assignment.strategy", ""))
@@ -79,18 +82,24 @@ class Membership:
         self.client.subscribe(topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def poll(self, records_max: int, wait_s: float) -> list[Message]:
-        """Whatever is here, or the first that comes; nothing when a rebalance came in between."""
-        rebalances = self.rebalances
+        """Whatever is here, or the first that comes; no records when partitions went in between."""
+        revocations = self.revocations
+        try:
+            messages = self._here(records_max, wait_s)
+        except confluent().KafkaException as error:
+            raise failure(error.args[0], "this member can read no more", outcome=Outcome.DID_NOT_HAPPEN) from None
+        if messages and revocations != self.revocations:
+            # Some may be of partitions that went, or went and came back at another offset. Errors are told once only.
+            self.read_again(messages)
+            return [message for message in messages if message.error() is not None]
+        return messages
+
+    def _here(self, records_max: int, wait_s: float) -> list[Message]:
+        """The library waits until a batch is full; whoever wants it at once asks for what is here, then for one."""
         messages: list[Message] = self._early + self.client.consume(records_max, 0)
         self._early = []
-        if not messages:
-            first = self.client.poll(wait_s)
-            if first is not None:
-                messages = [first, *self.client.consume(records_max - 1, 0)] if records_max > 1 else [first]
-        if messages and rebalances != self.rebalances:
-            # Some may be of partitions that went, or went and came back at another offset.
-            self.read_again(messages)
-            return []
+        if not messages and (first := self.client.poll(wait_s)) is not None:
+            messages = [first, *self.client.consume(records_max - 1, 0)] if records_max > 1 else [first]
         return messages
 
     def read_again(self, messages: list[Message]) -> None:
@@ -166,7 +175,6 @@ class Membership:
             log.warning("offsets were not committed, records may come again: %s", failed.str())
 
     def _assign(self, client: Any, partitions: list[Any]) -> None:
-        self.rebalances += 1
         positions = self._positions(client, partitions)
         for one in partitions:
             one.offset = positions.get(TopicPartition(one.topic, one.partition), self._start or one.offset)
@@ -205,7 +213,7 @@ class Membership:
         self._forget([TopicPartition(one.topic, one.partition) for one in partitions])
 
     def _forget(self, places: list[TopicPartition]) -> None:
-        self.rebalances += 1
+        self.revocations += 1
         self.progress.revoke(places)
 
     def _let_user_finish(self) -> None:
@@ -215,11 +223,14 @@ class Membership:
     def _commit_last(self, places: Iterable[TopicPartition]) -> None:
         """The last chance to commit what is finished of partitions that go."""
         self.progress.count_done()
-        ours = {place: offset for place, offset in self.progress.finished.items() if place in places}
+        self.commit_if_possible({at: offset for at, offset in self.progress.finished.items() if at in places})
+
+    def commit_if_possible(self, offsets: Offsets) -> None:
+        """Commit and wait; whoever is about to leave can do no more about a refusal than tell."""
         try:
-            self.commit(ours)
+            self.commit(offsets)
         except BrokerError as error:
-            log.warning("offsets were not committed before their partitions went: %s", error.summary)
+            log.warning("offsets were not committed, records may come again: %s", error.summary)
 
     def _poll_for_user(self) -> None:
         """What the keep-alive thread does: keep the membership, fetch nothing."""

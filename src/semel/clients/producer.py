@@ -84,7 +84,7 @@ class Producer(Sender, Generic[Kind]):
         given = dict(settings or {}) | ({"transactional.id": transactional_id} if transactional_id else {})
         merged = client_settings(Role.PRODUCER, self.guarantee, bootstrap, given)
         fate = Fate()
-        super().__init__(make("Producer", {"error_cb": fate, **merged}), wait_ms_max / 1000, fate)
+        super().__init__(make("Producer", merged), wait_ms_max / 1000, fate)
         self._ended: SemelError | None = None
         self._coordination: Coordination | None = None
         tell_of_forks(self)

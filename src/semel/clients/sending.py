@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from semel.clients.delivery import Delivery
-from semel.clients.failures import Fate, failure
-from semel.clients.library import confluent
+from semel.clients.failures import Fate, failure, failure_in
 from semel.errors import BrokerError, ConfigError, Outcome, SemelError
 
 Headers = Sequence[tuple[str, bytes | str | None]]
@@ -56,7 +55,7 @@ class Sender:
             raise self._send_failure(error, topic) from None
         self._sent += 1
         if not self._sent % SERVE_EVERY:
-            self._client.poll(0)
+            self._fate.serve(self._client.poll, 0)
         return delivery
 
     def _refuse(self, error: SemelError) -> None:
@@ -71,7 +70,7 @@ class Sender:
         """The queue is full: serve reports until there is room."""
         deadline = time.monotonic() + self._wait_s_max
         while time.monotonic() < deadline:
-            self._client.poll(SLICE_S)
+            self._fate.serve(self._client.poll, SLICE_S)
             try:
                 self._produce(*record)
             except BufferError:
@@ -86,9 +85,11 @@ class Sender:
         )
 
     def _send_failure(self, error: Exception, topic: str) -> SemelError:
-        if isinstance(error, confluent().KafkaException):
-            cause = self._fate.error or error.args[0]
-            return failure(cause, f"a record for {topic} was not taken", outcome=Outcome.DID_NOT_HAPPEN)
+        found = failure_in(error)
+        if found is not None:
+            return failure(
+                self._fate.error or found, f"a record for {topic} was not taken", outcome=Outcome.DID_NOT_HAPPEN
+            )
         return ConfigError(
             f"a record for {topic!r} cannot be sent: {error}",
             you_want="topic: str, value and key: bytes | str | None, headers: [(str, bytes), …]",
@@ -108,12 +109,12 @@ class Sender:
                     because="the producer still tries to deliver it",
                     next_command="ask for the result again",
                 )
-            self._client.poll(min(left, SLICE_S))
+            self._fate.serve(self._client.poll, min(left, SLICE_S))
 
     def flush(self, wait_s_max: float | None = None) -> None:
         """Wait until everything sent has its result; each Delivery knows whether it is a good one."""
         limit = self._wait_s_max if wait_s_max is None else wait_s_max
-        left = self._client.flush(limit)
+        left = self._fate.serve(self._client.flush, limit)
         if left:
             raise BrokerError(
                 f"{left} records have no result after {limit:g} s",

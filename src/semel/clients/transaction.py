@@ -19,8 +19,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from semel.clients.failures import Fate, KafkaFailure, failure
-from semel.clients.library import confluent
+from semel.clients.failures import Fate, KafkaFailure, failure, failure_in
 from semel.clients.sending import Sender
 from semel.clients.steps import ClientStep, OnStep
 from semel.errors import BrokerError, ConfigError, Outcome, OutcomeUnknownError, SemelError
@@ -77,7 +76,7 @@ class Coordination:
 
     def commit(self) -> None:
         """Commit, asking again as long as the limit allows. Aborts when only that is left."""
-        self.client.flush(self.wait_s_max)
+        self.fate.serve(self.client.flush, self.wait_s_max)
         if self.fate.error is not None and self.state is State.OPEN:
             raise self._refusal(self.fate.error, "the transaction was not committed", Outcome.DID_NOT_HAPPEN)
         self.on_step(ClientStep.COMMITTING)
@@ -109,8 +108,10 @@ class Coordination:
             left_s = max(deadline - time.monotonic(), PAUSE_S)
             try:
                 call(left_s)
-            except confluent().KafkaException as error:
-                cause: KafkaFailure = error.args[0]
+            except Exception as error:
+                cause = failure_in(error)
+                if cause is None:
+                    raise
             else:
                 return
             if cause.fatal() or not cause.retriable():

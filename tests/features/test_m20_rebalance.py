@@ -1,0 +1,158 @@
+"""M20 A rebalance in the middle of the work: duplicates without fencing; the loser's late commit is refused.
+
+Keeps: K5 a partition that was taken away takes its offsets along; K8 of two members one commits to the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import semel
+from semel.clients.membership import KEEP_ALIVE_POLL_S
+from semel.clients.records import Batch
+from semel.errors import FencedError
+from semel.guarantee import Guarantee
+from tests.features.clusters import Kafka
+from tests.support.waiting import eventually
+
+RECORDS = 6
+SHORT = {"session.timeout.ms": 600, "heartbeat.interval.ms": 100, "log_level": 0}
+NEVER_MS = 3_600_000
+LEAST, EXACTLY = Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
+
+
+@contextmanager
+def member(
+    kafka: Kafka,
+    topic: str,
+    guarantee: Guarantee,
+    *,
+    keep_alive_ms: int = NEVER_MS,
+    poll_interval_ms: int = 700,
+    store: semel.SqliteStore | None = None,
+) -> Iterator[semel.Consumer]:
+    """A member that is expelled when it does not poll for long, unless it is kept alive."""
+    with semel.Consumer(
+        kafka.bootstrap,
+        [topic],
+        group=topic,
+        guarantee=guarantee,
+        settings=SHORT | {"max.poll.interval.ms": poll_interval_ms},
+        keep_alive_ms=keep_alive_ms,
+        store=store,
+    ) as consumer:
+        yield consumer
+
+
+def values(batch: Batch) -> list[str]:
+    return [(value or b"").decode() for value in batch.values()]
+
+
+def first_of(consumer: semel.Consumer, records: int = RECORDS) -> Batch:
+    """Take a batch and keep it: the member is at work now."""
+    return next(consumer.batches(records_max=records, idle_ms_max=20_000))
+
+
+def take_over(kafka: Kafka, topic: str, guarantee: Guarantee, stack: ExitStack) -> tuple[semel.Consumer, Batch]:
+    """A second member that gets the partition because the first one was expelled."""
+    second = stack.enter_context(member(kafka, topic, guarantee))
+    return second, first_of(second)
+
+
+def test_a_slow_member_is_expelled_and_its_late_commit_refused(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    wanted = kafka.fill(topic, RECORDS)
+    with ExitStack() as stack:
+        slow = stack.enter_context(member(kafka, topic, LEAST))
+        work = first_of(slow)
+        second, again = take_over(kafka, topic, LEAST, stack)
+        assert values(work) == values(again) == wanted, "both did the work"
+        with pytest.raises(FencedError, match="refused"):
+            slow.commit()
+        assert slow.commits_refused == 1
+        assert kafka.committed(topic, topic) < 0
+        second.commit()
+        assert kafka.committed(topic, topic) == RECORDS
+
+
+def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> None:
+    """The second member gets the partition when the first has finished its batch, and nothing is done twice."""
+    topic = kafka.topic()
+    wanted = kafka.fill(topic, RECORDS)
+    done, rest = list[str](), list[str]()
+    with ExitStack() as stack:
+        slow = stack.enter_context(member(kafka, topic, LEAST, keep_alive_ms=50, poll_interval_ms=2_500))
+        batches = slow.batches(records_max=RECORDS // 2, idle_ms_max=2_500)
+        work = next(batches)
+        alive = slow._member.keep_alive
+        eventually(lambda: alive.polls * KEEP_ALIVE_POLL_S > 3, what="the member was kept alive past its limit")
+        second = stack.enter_context(member(kafka, topic, LEAST, keep_alive_ms=50, poll_interval_ms=2_500))
+        other = threading.Thread(target=lambda: rest.extend(read(second)))
+        other.start()
+        eventually(lambda: alive.is_awaited, what="the rebalance waits for the batch")
+        done += values(work)
+        done += [value for batch in batches for value in values(batch)]
+        other.join(60)
+    assert sorted(done + rest, key=int) == wanted, "each record was processed by one of the two"
+    assert slow.commits_refused == 0
+
+
+def read(consumer: semel.Consumer) -> list[str]:
+    return [value for batch in consumer.batches(idle_ms_max=2_500) for value in values(batch)]
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["offsets in the transaction", "offsets apart"])
+def test_a_transaction_of_an_expelled_member_is_refused(kafka: Kafka, exact: bool) -> None:
+    """Without offsets in the transaction the group cannot refuse it, and both copies are there for good."""
+    topic, target = kafka.topic(), kafka.topic()
+    wanted = kafka.fill(topic, RECORDS)
+    guarantee = EXACTLY if exact else LEAST
+    with ExitStack() as stack:
+        slow = stack.enter_context(member(kafka, topic, guarantee))
+        work = first_of(slow)
+        second, again = take_over(kafka, topic, guarantee, stack)
+        copy(kafka, f"{topic}-second", target, again, second if exact else None)
+        if exact:
+            with pytest.raises(FencedError):
+                copy(kafka, f"{topic}-slow", target, work, slow)
+        else:
+            copy(kafka, f"{topic}-slow", target, work, None)
+    assert kafka.values(target) == wanted * (1 if exact else 2)
+
+
+def copy(kafka: Kafka, name: str, target: str, batch: Batch, consumer: semel.Consumer | None) -> None:
+    with (
+        semel.Producer(kafka.bootstrap, guarantee=Guarantee.EXACTLY_ONCE, transactional_id=name) as producer,
+        producer.transaction() as tx,
+    ):
+        for value in batch.values():
+            tx.send(target, value)
+        if consumer is not None:
+            tx.commit_offsets(consumer)
+
+
+def test_a_store_refuses_the_expelled_member(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    wanted = kafka.fill(topic, RECORDS)
+    with ExitStack() as stack:
+        stores = [stack.enter_context(semel.SqliteStore(tmp_path / "s.db")) for _ in range(2)]
+        stores[0].make("CREATE TABLE results (line text)")
+        members = [stack.enter_context(member(kafka, topic, EXACTLY, store=store)) for store in stores[:1]]
+        work = first_of(members[0])
+        members.append(stack.enter_context(member(kafka, topic, EXACTLY, store=stores[1])))
+        keep(stores[1], first_of(members[1]))
+        with pytest.raises(FencedError, match="not where the batch begins"):
+            keep(stores[0], work)
+        kept = [line for (line,) in stores[0].connection.execute("SELECT line FROM results")]
+    assert kept == wanted
+
+
+def keep(store: semel.SqliteStore, batch: Batch) -> None:
+    with store.transaction(batch) as t:
+        for value in values(batch):
+            t.execute("INSERT INTO results VALUES (?)", [value])
