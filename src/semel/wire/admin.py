@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from semel.errors import BrokerError, UnsupportedVersionError
 from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from semel.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -39,6 +44,7 @@ from semel.wire.leaders import Question, Row, ask_leaders, by_topic
 from semel.wire.topology import TopicPartition
 
 SET = 0
+DEAD = "Dead"
 
 
 class ResourceKind(IntEnum):
@@ -117,6 +123,28 @@ def describe_group(cluster: WireCluster, group: str, deadline: Deadline) -> Grou
         version_max=DESCRIBE_VERSION_MAX,
     )
     (row,) = ask_coordinator(cluster, request, deadline).groups
+    classic = GroupInfo(state=row.group_state, members=len(row.members))
+    return classic if row.group_state != DEAD else _newer_group(cluster, group, deadline) or classic
+
+
+def _newer_group(cluster: WireCluster, group: str, deadline: Deadline) -> GroupInfo | None:
+    """A group of the newer protocol, which the older question calls dead; None when there is none."""
+    request = Request(
+        kind=CoordinatorKind.GROUP,
+        key=group,
+        message=ConsumerGroupDescribeRequest(group_ids=[group]),
+        response=ConsumerGroupDescribeResponse,
+        codes=lambda answer: [row.error_code for row in answer.groups],
+        what=f"describing group {group!r}",
+    )
+    try:
+        (row,) = ask_coordinator(cluster, request, deadline).groups
+    except UnsupportedVersionError:
+        return None
+    except BrokerError as error:
+        if is_missing(error.code):
+            return None
+        raise
     return GroupInfo(state=row.group_state, members=len(row.members))
 
 

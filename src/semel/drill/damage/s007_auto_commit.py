@@ -7,6 +7,7 @@ from semel.clients.library import confluent
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     commit_position,
     consumer,
     new_name,
@@ -18,12 +19,11 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 
 INTERVAL_MS = 50
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """The first consumer processes half of what it was given; the second goes on at the group's position."""
     topic, group = new_topic(cluster, "timer"), new_name("timer")
     send_each(producer(cluster, {}), topic, numbered())

@@ -1,10 +1,19 @@
 """S008: read_uncommitted, and a transaction is aborted and repeated."""
 
-from semel.drill.damage.stage import WAIT_S_MAX, Damage, new_name, new_topic, numbered, producer, read_all, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import (
+    WAIT_S_MAX,
+    Damage,
+    Reachable,
+    new_name,
+    new_topic,
+    numbered,
+    producer,
+    read_all,
+    tally,
+)
 
 
-def abort_and_repeat(cluster: Cluster, topic: str) -> int:
+def abort_and_repeat(cluster: Reachable, topic: str) -> int:
     """Write the same records in a transaction that is aborted and in one that is committed; gives the aborts."""
     client = producer(cluster, {"transactional.id": new_name("repeats")})
     client.init_transactions(WAIT_S_MAX)
@@ -17,7 +26,7 @@ def abort_and_repeat(cluster: Cluster, topic: str) -> int:
     return 1
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A reader that does not ask for committed records sees the aborted ones as well."""
     topic = new_topic(cluster, "isolation")
     fired = abort_and_repeat(cluster, topic)

@@ -3,6 +3,7 @@
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     admin_of,
     commit_position,
     consumer,
@@ -14,10 +15,9 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
-from semel.engine.embedded import Cluster
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """The group stood at the beginning; without its position the setting decides where it goes on."""
     topic, group = new_topic(cluster, "reset"), new_name("reset")
     before = consumer(cluster, group)

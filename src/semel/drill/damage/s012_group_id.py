@@ -2,6 +2,7 @@
 
 from semel.drill.damage.stage import (
     Damage,
+    Reachable,
     commit_position,
     consumer,
     new_name,
@@ -12,10 +13,9 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
-from semel.engine.embedded import Cluster
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A consumer without a lasting group finds no position when it comes back; librdkafka wants some name."""
     topic, group = new_topic(cluster, "group"), new_name("group")
     send_each(producer(cluster, {}), topic, numbered())

@@ -5,6 +5,7 @@ from semel.drill.damage.spark_source import StreamingQuery
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     admin_of,
     new_topic,
     numbered,
@@ -12,13 +13,12 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
-from semel.engine.embedded import Cluster
 from semel.errors import SemelError
 
 DELETED = 4
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A query that may skip goes on without a word; one that may not stops, and the records are sent again."""
     topic = new_topic(cluster, "gap")
     query = StreamingQuery(cluster, topic, startingOffsets="earliest", failOnDataLoss=str(followed).lower())

@@ -2,11 +2,10 @@
 
 from semel.drill.damage.s008_isolation import abort_and_repeat
 from semel.drill.damage.spark_source import StreamingQuery
-from semel.drill.damage.stage import Damage, new_topic, numbered, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, tally
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """The same topic through the source with either isolation level."""
     topic = new_topic(cluster, "input")
     fired = abort_and_repeat(cluster, topic)

@@ -1,11 +1,10 @@
 """S017: startingOffsets=latest, and records are written before the query starts."""
 
 from semel.drill.damage.spark_source import StreamingQuery
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, send_each, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A new query begins at the beginning, or behind everything that is there."""
     topic = new_topic(cluster, "start")
     fired = len(send_each(producer(cluster, {}), topic, numbered()))

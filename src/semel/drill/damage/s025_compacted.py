@@ -2,6 +2,7 @@
 
 from semel.drill.damage.stage import (
     Damage,
+    Reachable,
     commit_transaction,
     new_name,
     new_topic,
@@ -11,14 +12,13 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 
 SMALL = {"segment.bytes": "150", "min.cleanable.dirty.ratio": "0.01", "retention.ms": "-1"}
 COMPACTED = {**SMALL, "cleanup.policy": "compact"}
 FIRST, LATER = "sold", ["paid", "sent", "returned"]
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A topic beside it is compacted in any case: it tells when the broker has been round."""
     topic = new_topic(cluster, "orders", config=SMALL if followed else COMPACTED)
     beside = new_topic(cluster, "beside", config=COMPACTED)

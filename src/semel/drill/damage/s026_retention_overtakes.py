@@ -2,6 +2,7 @@
 
 from semel.drill.damage.stage import (
     Damage,
+    Reachable,
     commit_position,
     consumer,
     log_start,
@@ -14,13 +15,12 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 
 SHORT = {"segment.bytes": "150", "retention.bytes": "300", "retention.ms": "-1"}
 LONG = {"segment.bytes": "150", "retention.bytes": "-1", "retention.ms": "-1"}
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """One topic keeps little, one keeps all: only in the second does a slow group find what it has not read."""
     topic = new_topic(cluster, "kept", config=LONG if followed else SHORT)
     beside = new_topic(cluster, "beside", config=SHORT)

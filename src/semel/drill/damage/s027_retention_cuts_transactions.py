@@ -4,6 +4,7 @@ from semel.drill.damage.s026_retention_overtakes import LONG, SHORT
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     log_start,
     new_name,
     new_topic,
@@ -13,10 +14,9 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """One transaction over many segments, read by somebody who comes later."""
     topic = new_topic(cluster, "whole", config=LONG if followed else SHORT)
     beside = new_topic(cluster, "beside", config=SHORT)

@@ -1,12 +1,20 @@
 """S028: a transaction over three partitions, and a reader of one."""
 
-from semel.drill.damage.stage import Damage, commit_transaction, new_name, new_topic, numbered, read_all, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import (
+    Damage,
+    Reachable,
+    commit_transaction,
+    new_name,
+    new_topic,
+    numbered,
+    read_all,
+    tally,
+)
 
 PARTITIONS = 3
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """Records go round the partitions in one transaction."""
     topic = new_topic(cluster, "spread", partitions=PARTITIONS)
     records = [(topic, number % PARTITIONS, value) for number, value in enumerate(numbered())]

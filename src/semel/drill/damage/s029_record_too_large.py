@@ -1,12 +1,11 @@
 """S029: a record that the producer may send and the topic does not take."""
 
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, read_all, send_each, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
 
 TAKEN_BYTES_MAX, SENT_BYTES_MAX = 2_000, 10_000
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """One record is large; code that does not look at the result of each send never knows."""
     limit = SENT_BYTES_MAX if followed else TAKEN_BYTES_MAX
     topic = new_topic(cluster, "sizes", config={"max.message.bytes": str(limit)})

@@ -2,6 +2,7 @@
 
 from semel.drill.damage.stage import (
     Damage,
+    Reachable,
     log_start,
     new_topic,
     numbered,
@@ -11,14 +12,13 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 from semel.world.clock import RealClock
 
 YEAR_MS, WEEK_MS = 365 * 86_400_000, 7 * 86_400_000
 KEPT = {"segment.bytes": "150", "retention.ms": str(WEEK_MS)}
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """Retention believes the time in the record, or the broker's own."""
     kind = "LogAppendTime" if followed else "CreateTime"
     topic = new_topic(cluster, "times", config={**KEPT, "message.timestamp.type": kind})

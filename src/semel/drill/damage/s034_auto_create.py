@@ -1,7 +1,6 @@
 """S034: topics are created on demand, and a producer has a typing error in the name."""
 
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, read_all, send_each, tally
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
 
 
 def settings(*, followed: bool) -> dict[str, str]:
@@ -9,7 +8,7 @@ def settings(*, followed: bool) -> dict[str, str]:
     return {"auto.create.topics.enable": str(not followed).lower()}
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """An error is noticed and the name corrected; an acknowledgement is not."""
     del followed  # the brokers' setting is the whole difference
     topic = new_topic(cluster, "orders")

@@ -6,6 +6,7 @@ from semel.clients.library import confluent
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     commit_position,
     consumer,
     new_name,
@@ -17,7 +18,6 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
-from semel.engine.embedded import Cluster
 
 REST_S = 0.5  # ten times the interval at which brokers look for offsets that have expired
 NO_OFFSET = -1001
@@ -28,7 +28,7 @@ def settings(*, followed: bool) -> dict[str, str]:
     return {"offsets.retention.minutes": "10080" if followed else "0"}
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """What it had processed and committed, it reads again."""
     topic, group = new_topic(cluster, "rest"), new_name("rest")
     send_each(producer(cluster, {}), topic, numbered())

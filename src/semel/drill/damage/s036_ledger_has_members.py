@@ -4,6 +4,7 @@ from semel.clients.library import confluent
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
+    Reachable,
     commit_position,
     consumer,
     new_name,
@@ -15,10 +16,9 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
-from semel.engine.embedded import Cluster
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """Between two runs of the pipeline another consumer puts the group's position back to the beginning."""
     source, target, ledger = new_topic(cluster, "source"), new_topic(cluster, "target"), new_name("pipeline")
     send_each(producer(cluster, {}), source, numbered())
@@ -30,7 +30,7 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     return tally(numbered(), read_all(cluster, target), fired=1)
 
 
-def _copy(cluster: Cluster, source: str, target: str, ledger: str) -> None:
+def _copy(cluster: Reachable, source: str, target: str, ledger: str) -> None:
     """Copy what is left, with the position in the same transaction."""
     reader, writer = consumer(cluster, ledger), producer(cluster, {"transactional.id": ledger})
     values = read_rest(reader, source)

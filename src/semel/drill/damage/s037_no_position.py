@@ -2,6 +2,7 @@
 
 from semel.drill.damage.stage import (
     Damage,
+    Reachable,
     commit_position,
     consumer,
     new_name,
@@ -12,12 +13,11 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
-from semel.engine.embedded import Cluster
 
 EARLY, LATE = numbered()[:5], numbered()[5:]
 
 
-def run(cluster: Cluster, *, followed: bool) -> Damage:
+def run(cluster: Reachable, *, followed: bool) -> Damage:
     """With a position in both partitions the group finds the late records, whatever auto.offset.reset says."""
     topic, group, client = new_topic(cluster, "two", partitions=2), new_name("two"), producer(cluster, {})
     reset = {"auto.offset.reset": "latest"}

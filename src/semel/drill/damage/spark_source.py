@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from semel.engine.embedded import Cluster
+from semel.drill.damage.stage import Reachable
 
 if TYPE_CHECKING:
     from semel.spark.source import SemelStreamReader
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class StreamingQuery:
     """One query's reading half: micro-batches one after the other."""
 
-    def __init__(self, cluster: Cluster, topic: str, **options: str) -> None:
+    def __init__(self, cluster: Reachable, topic: str, **options: str) -> None:
         """Where it starts is decided now, as when a query is started without a checkpoint."""
         from semel.spark.options import SourceOptions  # noqa: PLC0415  (an optional part)
         from semel.spark.source import SemelStreamReader  # noqa: PLC0415

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from semel.clients.library import confluent, make
-from semel.engine.embedded import Cluster
 from semel.errors import EnvironmentFailure
 
 WAIT_S_MAX = 30.0
@@ -25,6 +24,14 @@ QUICK = {
 }
 HASTY = {"retry.backoff.ms": 20, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "linger.ms": 0}
 _numbers = count()
+
+
+class Reachable(Protocol):
+    """A cluster of either kind: all that most of them need is where it is."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses for `bootstrap.servers`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +74,13 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
         time.sleep(PAUSE_S)
 
 
-def admin_of(cluster: Cluster) -> Any:
+def admin_of(cluster: Reachable) -> Any:
     """An admin client."""
     return import_module("confluent_kafka.admin").AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 3})
 
 
 def new_topic(
-    cluster: Cluster, text: str, *, partitions: int = 1, replicas: int = 1, config: Mapping[str, str] | None = None
+    cluster: Reachable, text: str, *, partitions: int = 1, replicas: int = 1, config: Mapping[str, str] | None = None
 ) -> str:
     """Create a topic with a name of its own."""
     name = new_name(text)
@@ -83,10 +90,17 @@ def new_topic(
     admin = admin_of(cluster)  # kept: its end would cancel what it was asked
     for done in admin.create_topics([made]).values():
         done.result(WAIT_S_MAX)
+    wait_until(lambda: _has_leaders(admin, name), f"topic {name} can be used")
     return name
 
 
-def producer(cluster: Cluster, settings: Mapping[str, object]) -> Any:
+def _has_leaders(admin: Any, topic: str) -> bool:
+    """Whether clients know it: on Apache Kafka that takes a moment."""
+    found = admin.list_topics(timeout=WAIT_S_MAX).topics.get(topic)
+    return found is not None and bool(found.partitions) and all(one.leader >= 0 for one in found.partitions.values())
+
+
+def producer(cluster: Reachable, settings: Mapping[str, object]) -> Any:
     """A librdkafka producer that does not wait long before it tries again."""
     return make("Producer", {"bootstrap.servers": cluster.bootstrap, **HASTY, **settings})
 
@@ -108,7 +122,7 @@ def send_each(
 
 
 def commit_transaction(
-    cluster: Cluster, transactional_id: str, records: Sequence[tuple[str, int, str]], *, key: str | None = None
+    cluster: Reachable, transactional_id: str, records: Sequence[tuple[str, int, str]], *, key: str | None = None
 ) -> None:
     """Commit topic, partition and value of each record in one transaction."""
     client = producer(cluster, {"transactional.id": transactional_id})
@@ -119,7 +133,7 @@ def commit_transaction(
     client.commit_transaction(WAIT_S_MAX)
 
 
-def consumer(cluster: Cluster, group: str, settings: Mapping[str, object] | None = None) -> Any:
+def consumer(cluster: Reachable, group: str, settings: Mapping[str, object] | None = None) -> Any:
     """A librdkafka consumer that tells when it is at the end of a partition."""
     own = {"enable.partition.eof": True, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     given = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "fetch.wait.max.ms": 20}
@@ -138,11 +152,12 @@ def drain(client: Any, partitions: int) -> list[str]:
     library = confluent()
     values: list[str] = []
     ended: set[tuple[str, int]] = set()
+    trouble = ""
     deadline = time.monotonic() + WAIT_S_MAX
     while len(ended) < partitions:
         record = client.poll(0.1)
         if time.monotonic() > deadline:
-            raise EnvironmentFailure(f"no end of the topic after {WAIT_S_MAX:.0f} s")
+            raise EnvironmentFailure(f"no end of the topic after {WAIT_S_MAX:.0f} s", because=trouble)
         if record is None:
             continue
         if record.error() is None:
@@ -150,13 +165,15 @@ def drain(client: Any, partitions: int) -> list[str]:
             ended.discard((record.topic(), record.partition()))
         elif record.error().code() == library.KafkaError._PARTITION_EOF:
             ended.add((record.topic(), record.partition()))
-        elif record.error().fatal() or not record.error().retriable():
+        elif record.error().fatal():
             raise library.KafkaException(record.error())
+        else:
+            trouble = str(record.error())  # a coordinator that has just moved, say: the client goes on by itself
     return values
 
 
 def read_all(
-    cluster: Cluster, topic: str, *, partitions: Sequence[int] = (0,), isolation: str = "read_committed"
+    cluster: Reachable, topic: str, *, partitions: Sequence[int] = (0,), isolation: str = "read_committed"
 ) -> list[str]:
     """What a new reader finds in a topic."""
     client = consumer(cluster, new_name("reader"), {"isolation.level": isolation})
@@ -172,7 +189,7 @@ def commit_position(client: Any, topic: str, offset_next: int, partition: int = 
     client.commit(offsets=[library.TopicPartition(topic, partition, offset_next)], asynchronous=False)
 
 
-def log_start(cluster: Cluster, topic: str, partition: int = 0) -> int:
+def log_start(cluster: Reachable, topic: str, partition: int = 0) -> int:
     """The first offset that is left."""
     client = consumer(cluster, new_name("reader"))
     try:
