@@ -7,6 +7,8 @@ from semel.errors import SemelError
 from semel.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from semel.clients.async_consumer import AsyncConsumer
+    from semel.clients.async_producer import AsyncProducer
     from semel.clients.consumer import Consumer
     from semel.clients.deduplicator import Deduplicator
     from semel.clients.postgres_store import PostgresStore
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
     "Cluster",
     "Consumer",
     "Deduplicator",
@@ -36,6 +40,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncConsumer": "semel.clients.async_consumer",
+    "AsyncProducer": "semel.clients.async_producer",
     "Cluster": "semel.engine.embedded",
     "Consumer": "semel.clients.consumer",
     "Deduplicator": "semel.clients.deduplicator",

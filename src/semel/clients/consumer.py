@@ -98,9 +98,14 @@ class Consumer:
 
     def batches(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> Iterator[Batch]:
         """Batches for ever, or until nothing came for `idle_ms_max`."""
-        while (batch := self._next(records_max, idle_ms_max)) is not None:
+        while (batch := self.next_batch(records_max, idle_ms_max)) is not None:
             yield batch
-            self._progress.end(Ending.FINISHED if self._progress.ending is Ending.OPEN else self._progress.ending)
+            self.finish_batch()
+
+    def finish_batch(self) -> None:
+        """The batch in the user's hands is done, unless a transaction or store has said how it ended."""
+        if self._progress.ending is Ending.OPEN:
+            self._progress.end(Ending.FINISHED)
 
     def __iter__(self) -> Iterator[Record]:
         """Records for ever, one by one."""
@@ -108,16 +113,24 @@ class Consumer:
 
     def records(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> Iterator[Record]:
         """Records one by one; each is finished when you ask for the next. `records_max` are polled at once."""
+        self.refuse_records()
+        for batch in self.batches(records_max=records_max, idle_ms_max=idle_ms_max):
+            yield from self.each_record(batch)
+
+    def refuse_records(self) -> None:
+        """Exactly once has offsets of whole batches only."""
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             raise self._misuse("for record in consumer", "for batch in consumer.batches()")
-        for batch in self.batches(records_max=records_max, idle_ms_max=idle_ms_max):
-            for number, record in enumerate(batch, start=1):
-                self._progress.records_handed = number
-                yield record
-                self._progress.records_done = number
 
-    def _next(self, records_max: int, idle_ms_max: float | None) -> Batch | None:
-        """The next batch; None when nothing came in time."""
+    def each_record(self, batch: Batch) -> Iterator[Record]:
+        """The records of the batch in hand, each counted as done when the next is asked for."""
+        for number, record in enumerate(batch, start=1):
+            self._progress.records_handed = number
+            yield record
+            self._progress.records_done = number
+
+    def next_batch(self, records_max: int, idle_ms_max: float | None) -> Batch | None:
+        """The next batch; None when nothing came in time. One that was not finished is given up: see `batches`."""
         if self._ended is not None:
             raise self._ended
         self._member.keep_alive.back()

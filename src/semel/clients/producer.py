@@ -116,6 +116,10 @@ class Producer(Sender, Generic[Kind]):
             raise self._ended
         super().flush(wait_s_max)
 
+    def serve(self, wait_s: float) -> None:
+        """Serve delivery reports for a while: for whoever waits for them elsewhere than in `Delivery.result`."""
+        self._fate.serve(self._client.poll, wait_s)
+
     def forked(self) -> None:
         """Refuse everything: this copy is in a child process, where the library's threads are not."""
         never_free(self._client)

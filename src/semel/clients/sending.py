@@ -28,7 +28,7 @@ class Sender:
     def __init__(self, client: Any, wait_s_max: float, fate: Fate) -> None:
         """`client` is a confluent_kafka.Producer."""
         self._client = client
-        self._produce: Callable[..., None] = client.produce
+        self.produce: Callable[..., None] = client.produce  # replaced by a refusal when the time to send is over
         self._wait_s_max = wait_s_max
         self._sent = 0
         self._fate = fate
@@ -46,13 +46,13 @@ class Sender:
         """Hand a record over; the result tells what became of it. When the queue is full, waits up to the limit."""
         delivery = Delivery(self)
         try:
-            self._produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
+            self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
         except BufferError:
-            self._wait_for_room(topic, value, key, partition, delivery, None, timestamp_ms, headers)
+            self.wait_for_room(topic, value, key, partition, delivery, None, timestamp_ms, headers)
         except SemelError:
             raise
         except Exception as error:  # noqa: BLE001 - the library's own class is not imported before it is needed
-            raise self._send_failure(error, topic) from None
+            raise self.send_failure(error, topic) from None
         self._sent += 1
         if not self._sent % SERVE_EVERY:
             self._fate.serve(self._client.poll, 0)
@@ -64,15 +64,15 @@ class Sender:
         def refuse(*_: object) -> None:
             raise error
 
-        self._produce = refuse
+        self.produce = refuse
 
-    def _wait_for_room(self, *record: object) -> None:
+    def wait_for_room(self, *record: object) -> None:
         """The queue is full: serve reports until there is room."""
         deadline = time.monotonic() + self._wait_s_max
         while time.monotonic() < deadline:
             self._fate.serve(self._client.poll, SLICE_S)
             try:
-                self._produce(*record)
+                self.produce(*record)
             except BufferError:
                 continue
             return
@@ -84,7 +84,8 @@ class Sender:
             next_command="send slower, or raise wait_ms_max or queue.buffering.max.messages",
         )
 
-    def _send_failure(self, error: Exception, topic: str) -> SemelError:
+    def send_failure(self, error: Exception, topic: str) -> SemelError:
+        """What an exception of the library means for a record."""
         found = failure_in(error)
         if found is not None:
             return failure(

@@ -156,7 +156,7 @@ class Transaction(Sender):
     def __enter__(self) -> Self:
         """Begin."""
         self._coordination.begin()
-        self._produce = self._client.produce
+        self.produce = self._client.produce
         return self
 
     def commit_offsets(self, consumer: Consumer) -> None:

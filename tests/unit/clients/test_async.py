@@ -1,0 +1,161 @@
+"""The clients for asyncio: the same names and the same behaviour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+import semel
+from semel.broker.intercept import Delay
+from semel.errors import BrokerError, ConfigError, GuaranteeError
+from semel.guarantee import Guarantee
+from tests.features.clusters import SETTINGS, Kafka
+
+LEAST, MOST = Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config=SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture
+def kafka(cluster: semel.Cluster) -> Iterator[Kafka]:
+    yield Kafka(name="embedded", bootstrap=cluster.bootstrap)
+    cluster.disarm()
+
+
+def consumer_of(kafka: Kafka, topic: str, guarantee: Guarantee = LEAST) -> semel.AsyncConsumer:
+    return semel.AsyncConsumer(kafka.bootstrap, [topic], group=topic, guarantee=guarantee)
+
+
+async def offsets(consumer: semel.AsyncConsumer) -> list[int]:
+    return [record.offset async for record in consumer.records(idle_ms_max=600)]
+
+
+def test_sends_are_delivered_without_anybody_asking(kafka: Kafka) -> None:
+    topic = kafka.topic()
+
+    async def main() -> list[int | None]:
+        async with semel.AsyncProducer(
+            kafka.bootstrap, guarantee=LEAST, settings={"queue.buffering.max.messages": 50}
+        ) as producer:
+            sent = [await producer.send(topic, str(number)) for number in range(300)]
+            return [one.offset for one in await asyncio.gather(*sent)]
+
+    assert asyncio.run(main()) == list(range(300))
+    assert kafka.values(topic) == [str(number) for number in range(300)]
+
+
+def test_a_failed_delivery_is_raised_where_it_is_awaited(kafka: Kafka) -> None:
+    topic = kafka.topic()
+
+    async def main() -> None:
+        async with semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST) as producer:
+            bad = await producer.send(topic, "x", partition=9)
+            with pytest.raises(BrokerError, match="UNKNOWN_PARTITION"):
+                await bad
+            with pytest.raises(ConfigError):
+                await producer.send(topic, 5)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+def test_consume_process_produce_exactly_once(kafka: Kafka) -> None:
+    topic, target = kafka.topic(), kafka.topic()
+    wanted = kafka.fill(topic, 9)
+
+    async def copy(producer: object, consumer: semel.AsyncConsumer, *, fails: bool) -> None:
+        assert isinstance(producer, semel.AsyncProducer)
+        async for batch in consumer.batches(records_max=4, idle_ms_max=600):
+            async with producer.transaction() as tx:
+                for value in batch.values():
+                    await tx.send(target, value)
+                await tx.commit_offsets(consumer)
+                if fails:
+                    raise ZeroDivisionError
+
+    async def main() -> None:
+        async with (
+            semel.AsyncProducer(kafka.bootstrap, guarantee=Guarantee.EXACTLY_ONCE, transactional_id=topic) as producer,
+            consumer_of(kafka, topic, Guarantee.EXACTLY_ONCE) as consumer,
+        ):
+            with pytest.raises(ZeroDivisionError):
+                await copy(producer, consumer, fails=True)
+            await copy(producer, consumer, fails=False)
+            with pytest.raises(GuaranteeError):
+                await offsets(consumer)
+
+    asyncio.run(main())
+    assert kafka.values(target) == wanted
+    assert kafka.committed(topic, topic) == 9
+
+
+def test_a_cancelled_task_skips_nothing(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    kafka.fill(topic, 6)
+    reached = asyncio.Event()
+
+    async def stuck(batches: AsyncIterator[object]) -> None:
+        async for _ in batches:
+            reached.set()
+            await asyncio.Event().wait()
+
+    async def main() -> list[int]:
+        async with consumer_of(kafka, topic) as consumer:
+            task = asyncio.create_task(stuck(consumer.batches(records_max=4)))
+            await reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            waiting = asyncio.create_task(offsets(consumer))
+            found = await waiting
+            idle = asyncio.create_task(stuck(consumer.batches()))
+            done, _ = await asyncio.wait([idle], timeout=0.05)
+            idle.cancel()
+            assert not done
+            return found
+
+    assert asyncio.run(main()) == list(range(6))
+    assert kafka.committed(topic, topic) == 6
+
+
+def test_the_loop_goes_on_while_the_queue_is_full(cluster: semel.Cluster, kafka: Kafka) -> None:
+    topic = kafka.topic()
+
+    async def main() -> int:
+        settings = {"queue.buffering.max.messages": 5, "linger.ms": 0}
+        async with semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST, settings=settings) as producer:
+            await (await producer.send(topic, "first"))
+            slow = cluster.intercept("Produce", Delay(ms=60_000), times=1)
+
+            async def send_many() -> None:
+                for number in range(20):
+                    await producer.send(topic, str(number))
+
+            task = asyncio.create_task(send_many())
+            done, _ = await asyncio.wait([task], timeout=0.3)
+            assert not done, "the queue is full"
+            await asyncio.to_thread(cluster.disarm)
+            await task
+            return slow.fired
+
+    assert asyncio.run(main()) == 1
+    assert len(kafka.values(topic)) == 21
+
+
+def test_clients_that_are_not_open_say_so() -> None:
+    async def main() -> None:
+        producer = semel.AsyncProducer("b", guarantee=MOST)
+        with pytest.raises(ConfigError, match="async with"):
+            await producer.send("t", b"")
+        await producer.close()
+        consumer = semel.AsyncConsumer("b", ["t"], group="g", guarantee=MOST)
+        with pytest.raises(ConfigError, match="async with"):
+            await consumer.commit()
+        await consumer.close()
+
+    asyncio.run(main())
