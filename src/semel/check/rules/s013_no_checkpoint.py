@@ -28,7 +28,7 @@ RULE = Rule(
     wrong="The checkpoint holds the offsets of every micro-batch. Without it, or with one in a folder that is cleaned, "
     "a restarted query begins at startingOffsets: it skips what came meanwhile, or writes everything again.",
     fault="the checkpoint folder is deleted between two runs",
-    shown_by="tests/features/test_m30_checkpoint_lost.py",
+    shown_by="src/semel/drill/damage/s013_no_checkpoint.py",
     sources="Spark Structured Streaming guide: recovering from failures with checkpointing",
     subjects=queries,
     judge=_judge,

@@ -31,7 +31,7 @@ RULE = Rule(
     wrong="Spark runs a micro-batch again when the driver died before its commit was written down, or when a task "
     "failed. Its own Kafka sink, foreachBatch and JDBC then write the same rows a second time.",
     fault="the driver is killed after the rows were written and before Spark's commit log was",
-    shown_by="tests/features/test_m28_weaker_guarantees.py",
+    shown_by="src/semel/drill/damage/s014_sink_without_ledger.py",
     sources="Spark Structured Streaming and Kafka integration guide: writing data to Kafka (at least once)",
     subjects=queries,
     judge=_judge,

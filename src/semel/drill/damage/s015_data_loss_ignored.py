@@ -1,7 +1,7 @@
 """S015: failOnDataLoss=false, and records are deleted before the query has read them."""
 
 from semel.clients.library import confluent
-from semel.drill.damage.spark_source import StreamingQuery
+from semel.drill.damage.spark_source import StreamingQuery, starting
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
     Damage,
@@ -21,7 +21,7 @@ DELETED = 4
 def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A query that may skip goes on without a word; one that may not stops, and the records are sent again."""
     topic = new_topic(cluster, "gap")
-    query = StreamingQuery(cluster, topic, startingOffsets="earliest", failOnDataLoss=str(followed).lower())
+    query = StreamingQuery(cluster, topic, starting("earliest", failOnDataLoss=str(followed).lower()))
     query.micro_batch()
     client = producer(cluster, {})
     send_each(client, topic, numbered())
@@ -33,5 +33,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     except SemelError:
         # Told what is missing, somebody brings it back before the query goes on.
         send_each(client, topic, numbered()[:DELETED])
-        seen = StreamingQuery(cluster, topic, startingOffsets="earliest").micro_batch()
+        seen = StreamingQuery(cluster, topic, starting("earliest")).micro_batch()
     return tally(numbered(), seen, fired=fired)

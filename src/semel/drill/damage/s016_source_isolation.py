@@ -1,7 +1,7 @@
 """S016: a Spark source that reads uncommitted records, and a transaction is aborted and repeated."""
 
 from semel.drill.damage.s008_isolation import abort_and_repeat
-from semel.drill.damage.spark_source import StreamingQuery
+from semel.drill.damage.spark_source import StreamingQuery, starting
 from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, tally
 
 
@@ -10,5 +10,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     topic = new_topic(cluster, "input")
     fired = abort_and_repeat(cluster, topic)
     level = {"kafka.isolation.level": "read_committed" if followed else "read_uncommitted"}
-    seen = StreamingQuery(cluster, topic, startingOffsets="earliest", **level).micro_batch()
+    seen = StreamingQuery(cluster, topic, starting("earliest") | level).micro_batch()
     return tally(numbered(), seen, fired=fired)

@@ -1,6 +1,6 @@
 """S017: startingOffsets=latest, and records are written before the query starts."""
 
-from semel.drill.damage.spark_source import StreamingQuery
+from semel.drill.damage.spark_source import StreamingQuery, starting
 from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 
 
@@ -8,5 +8,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     """A new query begins at the beginning, or behind everything that is there."""
     topic = new_topic(cluster, "start")
     fired = len(send_each(producer(cluster, {}), topic, numbered()))
-    seen = StreamingQuery(cluster, topic, startingOffsets="earliest" if followed else "latest").micro_batch()
+    seen = StreamingQuery(cluster, topic, starting("earliest" if followed else "latest")).micro_batch()
     return tally(numbered(), seen, fired=fired)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from semel.drill.damage.stage import Reachable
@@ -13,22 +14,29 @@ if TYPE_CHECKING:
 class StreamingQuery:
     """One query's reading half: micro-batches one after the other."""
 
-    def __init__(self, cluster: Reachable, topic: str, **options: str) -> None:
-        """Where it starts is decided now, as when a query is started without a checkpoint."""
+    def __init__(
+        self, cluster: Reachable, topic: str, options: Mapping[str, str], checkpoint: dict[str, Any] | None = None
+    ) -> None:
+        """Without a checkpoint, where it starts is decided now, by the options."""
         from semel.spark.options import SourceOptions  # noqa: PLC0415  (an optional part)
         from semel.spark.source import SemelStreamReader  # noqa: PLC0415
 
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
         self._reader: SemelStreamReader = SemelStreamReader(SourceOptions.parse(given, streaming=True))
-        self._position: dict[str, Any] = self._reader.initialOffset()
+        self.checkpoint: dict[str, Any] = checkpoint or self._reader.initialOffset()
 
     def micro_batch(self) -> list[str]:
         """Read what is there; the values."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415
 
-        end = self._reader.latestOffset(self._position, ReadAllAvailable())
-        tasks = self._reader.partitions(self._position, end)
+        end = self._reader.latestOffset(self.checkpoint, ReadAllAvailable())
+        tasks = self._reader.partitions(self.checkpoint, end)
         batches = [batch for task in tasks for batch in self._reader.read(task)]
-        self._position = end
+        self.checkpoint = end
         values: list[Any] = [value for batch in batches for value in batch.column("value").to_pylist()]
         return [value.decode() for value in values]
+
+
+def starting(place: str, **options: str) -> dict[str, str]:
+    """Options that name where a query starts when it has no checkpoint."""
+    return {"startingOffsets": place, **options}

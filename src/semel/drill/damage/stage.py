@@ -197,3 +197,20 @@ def log_start(cluster: Reachable, topic: str, partition: int = 0) -> int:
         return int(low)
     finally:
         client.close()
+
+
+def copy_rest(cluster: Reachable, source: str, target: str, ledger: str) -> None:
+    """Copy what is left, with the position in the same transaction: its ledger is a group."""
+    reader, writer = consumer(cluster, ledger), producer(cluster, {"transactional.id": ledger})
+    place = confluent().TopicPartition(source, 0)
+    values = read_rest(reader, source)
+    if not values:
+        reader.close()
+        return
+    writer.init_transactions(WAIT_S_MAX)
+    writer.begin_transaction()
+    for value in values:
+        writer.produce(target, value, partition=0)
+    writer.send_offsets_to_transaction(reader.position([place]), reader.consumer_group_metadata(), WAIT_S_MAX)
+    writer.commit_transaction(WAIT_S_MAX)
+    reader.close()
