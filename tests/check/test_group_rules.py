@@ -1,5 +1,6 @@
 """S026, S037, S039: live groups and transactions, each once wrong and once right."""
 
+from semel.broker.intercept import AnswerError
 from semel.clients.library import confluent
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
@@ -14,8 +15,9 @@ from semel.drill.damage.stage import (
 )
 from semel.engine.embedded import Cluster
 from semel.guarantee import Guarantee
+from semel.protocol.error_codes import ErrorCode
 from semel.world.clock import RealClock
-from tests.check.looking import broken, held, look
+from tests.check.looking import broken, held, look, unknown
 
 LEAST = Guarantee.AT_LEAST_ONCE
 DAY_MS = 86_400_000
@@ -31,6 +33,20 @@ def test_a_group_behind_retention(weak: Cluster) -> None:
     assert "8 behind" in finding.found
     commit_position(client, topic, 10)
     held(look(weak.bootstrap, topic, groups=[group], ahead_ms=5 * DAY_MS), "S026")
+    client.close()
+
+
+def test_a_group_behind_a_topic_that_keeps_so_many_bytes(weak: Cluster) -> None:
+    topic, group = new_topic(weak, "sizes", config={"retention.bytes": "2000", "retention.ms": "-1"}), new_name("sizes")
+    client = consumer(weak, group)
+    commit_position(client, topic, 0)
+    send_each(producer(weak, {}), topic, numbered(16))
+    assert "bytes unread" in broken(look(weak.bootstrap, topic, groups=[group]), "S026").found
+    commit_position(client, topic, 12)
+    held(look(weak.bootstrap, topic, groups=[group]), "S026")
+    hook = weak.intercept("DescribeLogDirs", AnswerError(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), times=None)
+    unknown(look(weak.bootstrap, topic, groups=[group]), "S026")
+    assert hook.fired
     client.close()
 
 

@@ -74,12 +74,18 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a group stands in a partition; `offset_young` is the first offset of the younger half of what is kept."""
+    """Where a group stands in a partition.
+
+    `offset_young` is the first offset of the younger half of what is kept by time, `bytes_behind` about how much of a
+    topic that keeps `bytes_max` it has not read; each is None where the topic has no such limit.
+    """
 
     offset_next: int
     log_start: int
     log_end: int
-    offset_young: int | None
+    offset_young: int | None = None
+    bytes_behind: int | None = None
+    bytes_max: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,11 @@ from semel.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from semel.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from semel.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from semel.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -181,6 +186,29 @@ def list_transactions(cluster: WireCluster, deadline: Deadline) -> dict[str, int
             raise error_of(answer.error_code, f"listing the transactions of broker {broker_id}")
         found |= {row.transactional_id: row.producer_id for row in answer.transaction_states}
     return found
+
+
+def log_sizes(
+    cluster: WireCluster, partitions: Collection[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, int]:
+    """Ask every broker how many bytes it keeps of these partitions; of several replicas the largest counts."""
+    topics = [DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in by_topic(partitions).items()]
+    sizes: dict[TopicPartition, int] = {}
+    for broker_id in cluster.broker_ids(deadline):
+        connection = cluster.connection(broker_id, deadline)
+        limit = cluster.request_deadline(deadline)
+        answer = connection.call(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse, limit)
+        for code in (answer.error_code, *(folder.error_code for folder in answer.results)):
+            if code:
+                raise error_of(code, f"asking broker {broker_id} for the sizes of logs")
+        for place, size in _sizes(answer):
+            sizes[place] = max(size, sizes.get(place, 0))
+    return sizes
+
+
+def _sizes(answer: DescribeLogDirsResponse) -> Iterator[tuple[TopicPartition, int]]:
+    for topic in (topic for folder in answer.results for topic in folder.topics):
+        yield from ((TopicPartition(topic.name, row.partition_index), row.partition_size) for row in topic.partitions)
 
 
 def open_producers(

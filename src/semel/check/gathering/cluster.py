@@ -30,6 +30,7 @@ from semel.wire.admin import (
     describe_transaction,
     is_missing,
     list_transactions,
+    log_sizes,
     open_producers,
     settings_of,
 )
@@ -149,12 +150,18 @@ class ClusterFacts:
             cluster, dict.fromkeys(committed, LATEST), deadline=deadline, isolation=Isolation.READ_UNCOMMITTED
         )
         young = list_offsets(cluster, self._halves(committed, topics), deadline=deadline)
+        limits = {
+            place: size for place in committed if (size := _limit(topics.get(place.topic), "retention.bytes")) >= 0
+        }
+        sizes = log_sizes(cluster, limits, deadline) if limits else {}
         return {
             place: Position(
                 offset_next=offset_next,
                 log_start=starts[place].offset,
                 log_end=ends[place].offset,
                 offset_young=_or_end(young[place].offset, ends[place].offset) if place in young else None,
+                bytes_behind=_behind(sizes.get(place), offset_next, starts[place].offset, ends[place].offset),
+                bytes_max=limits.get(place, -1),
             )
             for place, offset_next in committed.items()
         }
@@ -163,13 +170,22 @@ class ClusterFacts:
         """The moment half of a topic's retention ago, for those that delete by time."""
         halves = {}
         for place in places:
-            topic = topics.get(place.topic)
-            if topic is None or isinstance(topic.settings, Unknown):
-                continue
-            kept_ms = number(topic.settings, "retention.ms")
+            kept_ms = _limit(topics.get(place.topic), "retention.ms")
             if kept_ms >= 0:
                 halves[place] = max(0, self._now_ms - kept_ms // 2)
         return halves
+
+
+def _limit(topic: TopicFacts | None, setting: str) -> int:
+    """How much a topic keeps; -1 when it keeps all, and for one that was not looked at."""
+    return -1 if topic is None else number(topic.settings, setting)
+
+
+def _behind(size_bytes: int | None, offset_next: int, log_start: int, log_end: int) -> int | None:
+    """About how many bytes are unread, as if all records were of one size."""
+    if size_bytes is None or log_end <= log_start:
+        return None
+    return size_bytes * (log_end - max(offset_next, log_start)) // (log_end - log_start)
 
 
 def _no_group(name: str, _: dict[str, TopicFacts]) -> GroupFacts:
