@@ -1,6 +1,6 @@
 """M25: Kafka to Spark to Kafka, exactly once: keyed, unkeyed, several topics in one transaction, any parallelism."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import semel
 from semel.sinks.base import CommitStep
+from semel.spark.micro_batch import MicroBatchRun
 from tests.spark.conftest import spark
 from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, new_topics, number_of, read_all
 
@@ -53,6 +54,71 @@ def test_every_record_once_over_a_crash(
     last = copy.ledger().last
     assert last is not None
     assert last.number == last.micro_batch_id + 1
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Choose how many tasks write, whatever the size of the micro-batch."""
+    return lambda count: monkeypatch.setattr(MicroBatchRun, "_writers", lambda _: count)
+
+
+@pytest.mark.parametrize("shape", [("keyed", 1), ("spread", 2), ("keyed", 3), ("spread", 4)])
+def test_any_parallelism(
+    spark: SparkSession,
+    cluster: semel.Cluster,
+    tmp_path: Path,
+    writers: Callable[[int], None],
+    shape: tuple[str, int],
+) -> None:
+    """So many tasks read, so many write; the driver dies in between."""
+    partitioning, tasks = shape
+    copy = job(spark, cluster, tmp_path, partitioning=partitioning)
+    copy.source_options = {"minPartitions": str(tasks)}
+    writers(tasks)
+    assert "Killed" in (copy.run(KillAfter(CommitStep.ROWS_WRITTEN, nth=2)) or "")
+    copy.finish()
+    check_once(copy.output(), NUMBERS, ordered=partitioning == "keyed")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_keys_keep_their_order_when_partitions_are_split(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None], count: int
+) -> None:
+    copy = job(spark, cluster, tmp_path, partitioning="keyed")
+    copy.per_trigger = None
+    copy.source_options = {"minPartitions": "8"}
+    writers(count)
+    copy.finish()
+    check_once(copy.output(), NUMBERS, ordered=True)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_keys_keep_their_order_behind_a_shuffle_of_one_s_own(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None], count: int
+) -> None:
+    """Spark keeps no order through a shuffle; the sink brings it back by the column it is told."""
+    copy = job(spark, cluster, tmp_path, partitioning="keyed")
+    copy.per_trigger = None
+    copy.shape = lambda rows: rows.repartition(4).select("key", "value", "offset")
+    copy.sink_options = {"order_by": "offset"}
+    writers(count)
+    copy.finish()
+    check_once(copy.output(), NUMBERS, ordered=True)
+
+
+def test_a_split_partition_is_written_by_one_task_all_the_same(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None]
+) -> None:
+    """`source` needs no shuffle, unless two tasks read one partition: then the micro-batch is run again with one."""
+    copy = job(spark, cluster, tmp_path, partitioning="source")
+    copy.per_trigger = None
+    copy.source_options = {"minPartitions": "8"}
+    copy.shape = lambda rows: rows.select("key", "value", "partition")
+    writers(3)
+    copy.finish()
+    found = copy.output()
+    check_once(found, NUMBERS, ordered=True)
+    assert {(number_of(one) % 7 % 3, one.partition) for one in found} == {(0, 0), (1, 1), (2, 2)}
 
 
 def test_several_topics_in_one_transaction(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import semel
+from semel.broker.intercept import AnswerError
 from semel.errors import BrokerError, ConfigError, ConnectionFailure
+from semel.protocol.error_codes import ErrorCode
 from tests.spark.sink_jobs import Job, check_once, fill, new_topics, read_all
 from tests.support.waiting import eventually
 
@@ -111,6 +113,78 @@ def test_a_group_that_is_a_consumers(write: Write, cluster: semel.Cluster, outpu
     member.close()
     with pytest.raises(ConfigError, match="that no pipeline wrote"):
         write("'v' as value")
+
+
+def test_an_order_that_cannot_be_kept(write: Write) -> None:
+    with pytest.raises(ConfigError, match="is for the rows of a key"):
+        write("'v' as value", "id as n", order_by="n", partitioning="spread")
+    with pytest.raises(ConfigError, match="needs that column and one named key"):
+        write("'v' as value", "'k' as key", order_by="n")
+
+
+@pytest.mark.parametrize("kind", ["sink", "source"])
+def test_a_wrong_password(spark: SparkSession, kind: str) -> None:
+    with semel.Cluster(brokers=1, topics=["t"], security=semel.Security(users={"alice": "right"})) as cluster:
+        options = {
+            "kafka.bootstrap.servers": cluster.bootstrap,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.username": "alice",
+            "kafka.sasl.password": "wrong-one",
+        }
+        rows = spark.range(1).selectExpr("'v' as value")
+        runs: dict[str, Callable[[], object]] = {
+            "sink": lambda: semel.write_batch(rows, semel.KafkaSink(options, "t"), pipeline="p", run_id="one"),
+            "source": lambda: spark.read.format("semel").options(**options).option("subscribe", "t").load().collect(),
+        }
+        with pytest.raises(Exception, match="refused user 'alice'") as caught:
+            runs[kind]()
+        assert "wrong-one" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        ("InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("AddPartitionsToTxn", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("TxnOffsetCommit", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_permission_is_missing(write: Write, cluster: semel.Cluster, output: str, api: str, code: ErrorCode) -> None:
+    """Asked for once: what is forbidden now is forbidden in a moment, too."""
+    hook = cluster.intercept(api, AnswerError(code=code), times=None, where=lambda seen: seen.client_id == "semel")
+    try:
+        with pytest.raises(Exception, match=rf"{code.name}[\s\S]*allow this user to"):
+            write("'v' as value")
+        assert hook.fired == 1
+    finally:
+        cluster.disarm(hook)
+    assert read_all(cluster.bootstrap, output) == []
+    assert write("'v' as value") == 1
+
+
+def test_the_checkpoint_of_another_pipeline(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
+    """It would begin where the other one stands, and the records before that would be missing from its output."""
+    source, first, second = new_topics(cluster.bootstrap, 3, 3, 3)
+    fill(cluster.bootstrap, source, range(20))
+    job = Job(
+        spark=spark,
+        bootstrap=cluster.bootstrap,
+        source=source,
+        outputs=(first,),
+        checkpoint=str(tmp_path / "checkpoint"),
+    )
+    job.finish()
+    fill(cluster.bootstrap, source, range(20, 30))
+    owner, job.pipeline, job.outputs = job.pipeline, f"{job.pipeline}-other", (second,)
+    failure = job.run() or ""
+    assert f"belongs to pipeline '{owner}', not to '{job.pipeline}'" in failure
+    assert job.output() == []
+    job.pipeline, job.outputs = owner, (first,)
+    job.finish()
+    check_once(job.output(), range(30), ordered=True)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 201])

@@ -36,6 +36,7 @@ _FIELDS = (
     "batch_bytes_max",
     "transaction_timeout_ms",
     "ledger_missing",
+    "order_by",
 )
 ANONYMOUS = ProducerIdentity(producer_id=-1, producer_epoch=-1)
 
@@ -74,6 +75,7 @@ class KafkaOutput:
     batch_bytes_max: int
     transaction_timeout_ms: int
     ledger_missing: LedgerMissing
+    order_by: str | None
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class KafkaOutput:
         batch_bytes_max: int = BATCH_BYTES_MAX,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         ledger_missing: str = LedgerMissing.STOP,
+        order_by: str | None = None,
     ) -> None:
         """`options` are Spark's `kafka.*` options, or the bootstrap addresses; several topics need a `topic` column."""
         if isinstance(options, str):
@@ -101,6 +104,8 @@ class KafkaOutput:
             )
         if transaction_timeout_ms <= 0:
             raise ConfigError(f"transaction_timeout_ms={transaction_timeout_ms}: must be above 0")
+        if order_by is not None and partitioning != Partitioning.KEYED:
+            raise ConfigError(f"order_by={order_by!r} is for the rows of a key", you_want='partitioning="keyed"')
         values = (
             WireSettings.from_options(options),
             names,
@@ -109,6 +114,7 @@ class KafkaOutput:
             batch_bytes_max,
             transaction_timeout_ms,
             _choice(LedgerMissing, "ledger_missing", ledger_missing),
+            order_by,
         )
         for name, value in zip(_FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
@@ -131,6 +137,8 @@ class KafkaSession:
         self._transaction = TransactionClient(self.cluster, pipeline, timeout_ms=sink.transaction_timeout_ms)
         self._ledger = Ledger(offsets={}, last=None)
         self._open_until: Deadline | None = None
+        # How large the largest row of the last micro-batch was, if that is known.
+        self.row_bytes_max: int | None = None
 
     def _find_targets(self) -> Targets:
         found = self.cluster.topics(self.cluster.deadline(), self.sink.topics)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 from semel.errors import ConfigError, SinkError
 from semel.spark.offsets import EXTRA_KEY, START_KEY
 from semel.wire.topology import TopicPartition
+
+CLAIM = "semel-pipeline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +37,18 @@ class Checkpoint:
         """Nothing is read yet."""
         self.folder = folder
         self._spark = spark
+        self._planned: dict[int, PlannedOffsets] = {}
+
+    @cached_property
+    def _system(self) -> Any:
+        jvm: Any = self._spark._jvm
+        jsc: Any = self._spark.sparkContext._jsc
+        return jvm.org.apache.hadoop.fs.Path(self.folder).getFileSystem(jsc.hadoopConfiguration())
 
     def _read(self, name: str) -> str | None:
         jvm: Any = self._spark._jvm
-        jsc: Any = self._spark.sparkContext._jsc
+        system = self._system
         path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
-        system = path.getFileSystem(jsc.hadoopConfiguration())
         if not system.exists(path):
             return None
         stream = system.open(path)
@@ -55,26 +64,60 @@ class Checkpoint:
         path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
         return bool(path.getFileSystem(jsc.hadoopConfiguration()).exists(path))
 
+    def claim(self, pipeline: str) -> None:
+        """Leave the pipeline's name in the checkpoint; refuse one that another pipeline has left its name in.
+
+        Why: with the checkpoint of another, a new pipeline would begin in the middle, and nobody would miss the records
+        before it.
+        """
+        owner = self._read(CLAIM)
+        if owner is None:
+            self._write(CLAIM, pipeline)
+        elif owner.strip() != pipeline:
+            raise ConfigError(
+                f"the checkpoint {self.folder} belongs to pipeline {owner.strip()!r}, not to {pipeline!r}",
+                because="a checkpoint says how far one pipeline has read; another would begin in the middle",
+                you_want=f"a checkpoint folder of its own for {pipeline!r}, or pipeline={owner.strip()!r}",
+            )
+
+    def _write(self, name: str, text: str) -> None:
+        jvm: Any = self._spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
+        stream = path.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration()).create(path, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     @property
     def is_stateful(self) -> bool:
         """Whether the query keeps state, which must be computed once (S10)."""
         return self.exists("state")
 
     def planned(self, micro_batch_id: int) -> PlannedOffsets:
-        """The offsets that a micro-batch was planned with."""
+        """The offsets that a micro-batch was planned with; Spark writes them once, so the last few are remembered."""
+        known = self._planned.get(micro_batch_id)
+        if known is not None:
+            return known
         text = self._read(f"offsets/{micro_batch_id}")
         if text is None:
             raise SinkError(
                 f"the checkpoint {self.folder} has no offsets of micro-batch {micro_batch_id}",
                 because="Spark writes them before a micro-batch runs; without them nothing can be committed once",
             )
-        return parse_offset_log(text)
+        found = parse_offset_log(text)
+        last = {number: one for number, one in self._planned.items() if number == micro_batch_id - 1}
+        self._planned = {**last, micro_batch_id: found}
+        return found
 
     def before(self, micro_batch_id: int) -> dict[TopicPartition, int] | None:
         """Where the sources stood before a micro-batch; None when that is not known."""
         planned = self.planned(micro_batch_id)
         if micro_batch_id == 0:
             return planned.start
+        last = self._planned.get(micro_batch_id - 1)
+        if last is not None:
+            return last.offsets
         text = self._read(f"offsets/{micro_batch_id - 1}")
         return parse_offset_log(text).offsets if text is not None else planned.start
 

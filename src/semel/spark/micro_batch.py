@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError
 from semel.guarantee import Guarantee
@@ -26,6 +26,7 @@ from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_writ
 from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
 from semel.sinks.kafka_rows import RowWriter, encode_rows, produce_encoded, write_source, write_spread
 from semel.sinks.ledger import Plan, plan_micro_batch
+from semel.spark.arrow_limits import limited_by_rows
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
 from semel.wire.produce import ProducerIdentity
 
@@ -39,7 +40,7 @@ RUNS_MAX = 4
 FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION")
 SMALL_ROWS_MAX = 20_000
 ENCODED_DDL = "writer int, target int, task int, number long, records long, batch binary"
-RESULT_DDL = "task int, target int, records long"
+RESULT_DDL = "task int, target int, records long, row_bytes_max long"
 
 Batches = Iterator["pa.RecordBatch"]
 
@@ -100,7 +101,7 @@ class MicroBatchRun:
             if ledger.offsets == self.micro_batch.offsets and self.rows.isEmpty():
                 return 0
             try:
-                return self._commit_rows(producer)
+                return self._commit_rows(producer, run)
             except (SemelError, PySparkException, Py4JJavaError) as error:
                 self._recover(error, run)
         raise AssertionError("the last run raises")
@@ -111,11 +112,11 @@ class MicroBatchRun:
             return Plan.SKIP if missing is LedgerMissing.SKIP else Plan.RUN
         return decide(self.micro_batch)
 
-    def _commit_rows(self, producer: ProducerIdentity) -> int:
+    def _commit_rows(self, producer: ProducerIdentity, run: int) -> int:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
         with JobWatch(self.rows.sparkSession.sparkContext) as watch:
-            total = self._write(producer)
+            total = self._write(producer, self._partitioning(run))
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.add_offsets(self.micro_batch)
@@ -123,6 +124,11 @@ class MicroBatchRun:
         self.session.commit()
         self.on_step(CommitStep.COMMITTED)
         return total
+
+    def _partitioning(self, run: int) -> Partitioning:
+        """As declared, but where a source partition was read by two tasks, one has to write it: after a shuffle."""
+        declared = self.session.sink.partitioning
+        return Partitioning.KEYED if declared is Partitioning.SOURCE and run > 1 else declared
 
     def _recover(self, error: SemelError | PySparkException | Py4JJavaError, run: int) -> None:
         """Undo a run that failed and decide whether there is another."""
@@ -169,11 +175,11 @@ class MicroBatchRun:
 
     # --- rows
 
-    def _write(self, producer: ProducerIdentity) -> int:
+    def _write(self, producer: ProducerIdentity, partitioning: Partitioning | None = None) -> int:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
-        rows = self.rows.coalesce(1) if writers == 1 else self.rows
-        match self.session.sink.partitioning:
+        rows = self._ordered(self.rows.coalesce(1) if writers == 1 else self.rows, writers)
+        match partitioning or self.session.sink.partitioning:
             case Partitioning.KEYED if writers == 1:
                 # One task writes to every partition, so nothing has to be shuffled to its writer.
                 result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
@@ -186,7 +192,8 @@ class MicroBatchRun:
                 result = rows.coalesce(writers).mapInArrow(partial(_spread_task, writer), RESULT_DDL)
             case Partitioning.SOURCE:
                 result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
-        found = result.collect()
+        is_keyed = (partitioning or self.session.sink.partitioning) is Partitioning.KEYED
+        found = self._collect(result, by_rows=writers > 1 and not is_keyed)
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [
@@ -195,6 +202,25 @@ class MicroBatchRun:
             if row.target != SUMMARY
         ]
         return check_written(encoded_rows, written)
+
+    def _ordered(self, rows: DataFrame, writers: int) -> DataFrame:
+        """With `order_by`: all rows of a key in one task, and sorted there; each task's order is kept from then on."""
+        column = self.session.sink.order_by
+        if column is None:
+            return rows
+        together = rows if writers == 1 else rows.repartition(writers, "key")
+        return together.sortWithinPartitions(column)
+
+    def _collect(self, result: DataFrame, *, by_rows: bool) -> list[Row]:
+        """Run the job. What is known of the rows' size counts for one run: after a failure it is forgotten.
+
+        What a shuffle brings are batches of many rows: those are always counted in bytes.
+        """
+        known, self.session.row_bytes_max = self.session.row_bytes_max, None
+        with limited_by_rows(result.sparkSession, known if by_rows else None):
+            found = result.collect()
+        self.session.row_bytes_max = max((row.row_bytes_max for row in found), default=0) or None
+        return found
 
     def _writers(self) -> int:
         """How many tasks write: one for a small micro-batch, else as many as there are cores and partitions."""

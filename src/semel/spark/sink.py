@@ -11,6 +11,7 @@ or, inside a query of one's own, with the pipeline and guarantee given to the si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -34,6 +35,7 @@ from semel.world.clock import RealClock
 COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
 _BYTES = (t.BinaryType, t.StringType)
 _HEADERS = "array<struct<key:string,value:binary>>"
+RUN_ID = "spark.jobGroup.id"  # Spark runs all jobs of a query under the id of its run
 
 
 def check_columns(rows: DataFrame, output: KafkaOutput) -> DataFrame:
@@ -56,7 +58,17 @@ def check_columns(rows: DataFrame, output: KafkaOutput) -> DataFrame:
         raise ConfigError("several output topics need a column named topic", you_wrote=f"topics {list(output.topics)}")
     if output.partitioning is Partitioning.SOURCE and "partition" not in fields:
         raise ConfigError('partitioning="source" needs a column named partition')
-    return rows.select(*[name for name in COLUMNS if name in fields])
+    return rows.select(*[name for name in (*COLUMNS, *_order_columns(output, fields)) if name in fields])
+
+
+def _order_columns(output: KafkaOutput, fields: Mapping[str, t.DataType]) -> Sequence[str]:
+    if output.order_by is None:
+        return ()
+    if not {output.order_by, "key"} <= fields.keys():
+        raise ConfigError(
+            f"order_by={output.order_by!r} needs that column and one named key", you_wrote=f"columns {sorted(fields)}"
+        )
+    return () if output.order_by in COLUMNS else (output.order_by,)
 
 
 def _wrong(name: str, found: t.DataType, wanted: str, remedy: str) -> None:
@@ -83,6 +95,7 @@ class KafkaSink(KafkaOutput):
         batch_bytes_max: int = BATCH_BYTES_MAX,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         ledger_missing: str = LedgerMissing.STOP,
+        order_by: str | None = None,
         on_step: OnStep = ignore_step,
     ) -> None:
         """`pipeline` and `guarantee` are needed here only when the sink itself is given to `foreachBatch`."""
@@ -95,6 +108,7 @@ class KafkaSink(KafkaOutput):
             batch_bytes_max=batch_bytes_max,
             transaction_timeout_ms=transaction_timeout_ms,
             ledger_missing=ledger_missing,
+            order_by=order_by,
         )
         declared = guarantee if isinstance(guarantee, Guarantee) else Guarantee.parse(guarantee)
         # Made here, not at the first micro-batch: what was planned before this moment is a replay.
@@ -122,14 +136,19 @@ class StreamRunner:
         self._guarantee = guarantee
         self._on_step = on_step
         self._session: KafkaSession | None = None
+        self._query: _Query | None = None
         self._started_ms = RealClock().wall_ms()
 
     def __call__(self, rows: DataFrame, micro_batch_id: int) -> None:
         """Write one micro-batch."""
-        checked = check_columns(rows, self._sink)
+        run_id = str(rows.sparkSession.sparkContext.getLocalProperty(RUN_ID))
+        if self._query is None or self._query.run_id != run_id:
+            self._query = _find_query(rows, run_id, check_columns(rows, self._sink).columns)
+        query_id, checkpoint = self._query.id, self._query.checkpoint
+        checked = rows.select(*self._query.columns) if self._query.has_more else rows
         if self._session is None:
+            checkpoint.claim(self._pipeline)
             self._session = self._sink.open(self._pipeline)
-        query_id, checkpoint = _query(rows)
         planned = checkpoint.planned(micro_batch_id)
         before = checkpoint.before(micro_batch_id)
         micro_batch = MicroBatch(
@@ -160,8 +179,20 @@ def _expected(micro_batch: MicroBatch) -> int | None:
     return sum(offset - before.get(partition, 0) for partition, offset in after.items())
 
 
-def _query(rows: DataFrame) -> tuple[str, Checkpoint]:
-    """The id and checkpoint of the query whose micro-batch this is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Query:
+    """What stays the same for all micro-batches of one run, and takes a dozen questions to the JVM to find out."""
+
+    run_id: str
+    id: str
+    checkpoint: Checkpoint
+    columns: list[str]
+    has_more: bool
+    """Whether rows have columns that a record has no use for."""
+
+
+def _find_query(rows: DataFrame, run_id: str, columns: list[str]) -> _Query:
+    """The query whose micro-batch this is."""
     spark = rows.sparkSession
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not query_id:
@@ -174,4 +205,7 @@ def _query(rows: DataFrame) -> tuple[str, Checkpoint]:
     execution = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
     if execution is None:
         raise SinkError(f"Spark does not know the query {query_id} whose micro-batch this is")
-    return str(query_id), Checkpoint(spark, str(execution.resolvedCheckpointRoot()))
+    checkpoint = Checkpoint(spark, str(execution.resolvedCheckpointRoot()))
+    return _Query(
+        run_id=run_id, id=str(query_id), checkpoint=checkpoint, columns=columns, has_more=rows.columns != columns
+    )

@@ -17,6 +17,11 @@ _NEXT = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms, or raise the broker's "
     "transaction.max.timeout.ms",
     ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size, or raise the topic's max.message.bytes",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow this user to read, write and describe the topic, as its part in the "
+    "pipeline needs",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow this user to read the group that is named like the pipeline",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this user to write and describe the transactional id that "
+    "is the pipeline's name",
     ErrorCode.UNKNOWN_MEMBER_ID: "stop the consumers of that group: the pipeline needs a group of its own",
     ErrorCode.ILLEGAL_GENERATION: "stop the consumers of that group: the pipeline needs a group of its own",
     ErrorCode.FENCED_INSTANCE_ID: "stop the consumers of that group: the pipeline needs a group of its own",
