@@ -35,7 +35,7 @@ def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
     )
 
 
-@pytest.mark.parametrize("step", [CommitStep.ROWS_WRITTEN, CommitStep.COMMITTED])
+@pytest.mark.parametrize("step", [CommitStep.ROWS_WRITTEN, CommitStep.OFFSETS_WRITTEN, CommitStep.COMMITTED])
 def test_the_ledger_continues(copy: Job, step: CommitStep) -> None:
     """A crash in the second micro-batch and the loss of the checkpoint at once."""
     kill = KillAfter(step, nth=2)

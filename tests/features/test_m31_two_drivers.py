@@ -1,6 +1,7 @@
 """M31: two drivers of one pipeline: the older is fenced and says so, the newer is unharmed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,31 @@ def test_the_older_one_wakes_up_after_the_newer_has_finished(copy: Job) -> None:
     fill(copy.bootstrap, copy.source, range(60, 80))
     newer.finish()
     check_once(newer.output(), range(80), ordered=True)
+
+
+@pytest.mark.parametrize("step", [CommitStep.OPENED, CommitStep.OFFSETS_WRITTEN])
+def test_a_second_query_takes_over(copy: Job, step: CommitStep, tmp_path: Path) -> None:
+    """Two streaming queries of one pipeline: the newer does all there is, the older wakes up and says who is ahead."""
+    copy.format, copy.per_trigger = "semel", 30
+    newer = replace(
+        copy,
+        checkpoint=str(tmp_path / "newer"),
+        source_options={"startingOffsets": "ledger", "ledger": copy.pipeline},
+    )
+    taken: list[CommitStep] = []
+
+    def take_over(now: CommitStep) -> None:
+        if now is step:
+            taken.append(now)
+            if len(taken) == 2:
+                newer.finish()
+
+    failure = copy.run(take_over) or ""
+    assert len(taken) == 2
+    assert "FencedError" in failure
+    assert "a newer driver has taken over" in failure
+    check_once(newer.output(), range(60), ordered=True)
+    fill(copy.bootstrap, copy.source, range(60, 80))
+    newer.finish()
+    check_once(newer.output(), range(80), ordered=True)
+    assert "this query would begin at" in (copy.run() or "")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from semel.errors import BrokerError, ConnectionFailure
+from semel.protocol.error_codes import ErrorCode
 from semel.spark.options import SourceOptions
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.offsets import (
@@ -24,11 +25,15 @@ from semel.wire.offsets import (
     list_offsets,
 )
 from semel.wire.topology import Isolation, TopicInfo, TopicPartition
+from semel.wire.transaction import TransactionClient
 
 _log = logging.getLogger(__name__)
 # How long one leader may keep the others of a stream waiting.
 LEADER_WAIT_MS_MAX = 5_000
 SILENT_LEADER_WAIT_MS_MAX = 500
+# A driver that lives decides its transaction within moments.
+UNDECIDED_MS_MAX = 3_000
+TAKE_OVER_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +85,18 @@ class KafkaView:
         return {one: None if offset == NO_OFFSET else offset for one, offset in found.items()}
 
     def ledger(self, pipeline: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the exactly-once sink of a pipeline has committed."""
+        """What the exactly-once sink of a pipeline has committed.
+
+        A driver that died with offsets in its transaction leaves the ledger undecided until that transaction times out.
+        Whoever starts from the ledger takes the pipeline over, so what the last owner left open is ended here.
+        """
         cluster = self.cluster
+        try:
+            return committed_offsets(cluster, pipeline, deadline=cluster.deadline(UNDECIDED_MS_MAX))
+        except BrokerError as error:
+            if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                raise
+        TransactionClient(cluster, pipeline, timeout_ms=TAKE_OVER_TIMEOUT_MS).begin(cluster.deadline())
         return committed_offsets(cluster, pipeline, deadline=cluster.deadline())
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
