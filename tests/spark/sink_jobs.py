@@ -45,11 +45,11 @@ class Got:
     timestamp_ms: int
 
 
-def new_topics(bootstrap: str, *partitions: int, config: dict[str, str] | None = None) -> list[str]:
+def new_topics(bootstrap: str, *partitions: int, config: dict[str, str] | None = None, replicas: int = 1) -> list[str]:
     """Create topics that no other test uses."""
     names = [f"sink-{next(_numbers)}" for _ in partitions]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [NewTopic(name, size, 1, config=config or {}) for name, size in zip(names, partitions, strict=True)]
+    wanted = [NewTopic(name, size, replicas, config=config or {}) for name, size in zip(names, partitions, strict=True)]
     for future in admin.create_topics(wanted).values():
         future.result(CLIENT_S_MAX)
     return names

@@ -40,12 +40,13 @@ class Driven:
     bootstrap: str
     numbers: range
     settings: dict[str, Any] = field(default_factory=dict)
+    replicas: int = 1
     source: str = ""
     output: str = ""
 
     def __post_init__(self) -> None:
         """Make the topics and fill the source: even numbers in one partition, odd ones in the other."""
-        self.source, self.output = new_topics(self.bootstrap, 2, 3)
+        self.source, self.output = new_topics(self.bootstrap, 2, 3, replicas=self.replicas)
         send(self.bootstrap, self.source, self.numbers)
 
     @property

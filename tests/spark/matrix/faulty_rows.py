@@ -128,8 +128,9 @@ def strike(scene: Scene, fault: Fault) -> None:
 
 
 def _wait_for_another_attempt(scene: Scene, fault: Fault) -> None:
-    """The first attempt goes on only when Spark has started a second one."""
+    """The first attempt goes on only when Spark has started a second one, and when that has written if it does."""
     eventually(lambda: scene.marked(SECOND_ATTEMPT), WAIT_S_MAX, what="Spark starts a second attempt")
+    eventually(lambda: scene.landed() >= fault.landed_min, WAIT_S_MAX, what=f"{fault.landed_min} records landed")
     scene.mark(fault.mark)
 
 
