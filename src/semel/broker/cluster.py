@@ -2,31 +2,42 @@
 
 For laptops, tests and drills; production is Apache Kafka, which speaks the same protocol. Every broker has its own
 port and data folder. The sync face of this class is `semel.Cluster`.
+
+What can be done to a running cluster: `kill`, `restart`, `pause`, `resume`, `shut_down`, `cut`, `heal`, `move_leader`,
+`kill_controller`; the controller is party 0 of `pause`, `resume` and `cut`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ipaddress
 import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from semel.broker.broker import Broker
-from semel.broker.cluster_state import ClusterId, ClusterState, Node, Topic, TopicSet
+from semel.broker.cluster_state import ClusterId, ClusterState, Node
 from semel.broker.config import BrokerSettings
-from semel.broker.controller import Controller, Refused
+from semel.broker.controller import Controller
+from semel.broker.controller_messages import CONTROLLER_APIS
+from semel.broker.controller_service import ControllerService
+from semel.broker.elections import plan_cluster_started, plan_leader
 from semel.broker.intercept import Action, Hook, Intercepts, Seen
-from semel.broker.links import Links
+from semel.broker.links import CONTROLLER, REPLICA_FETCH, Links, Party
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
+from semel.broker.metadata_store import MetadataStore
+from semel.broker.publishing import Publisher
+from semel.broker.refused import Refused
 from semel.broker.registry import apis
 from semel.broker.sasl import Authenticator, Credentials
-from semel.errors import ConfigError
+from semel.errors import ConfigError, ConnectionFailure
 from semel.protocol.error_codes import ErrorCode
+from semel.world.clock import Timer
 from semel.world.world import World
 
 log = logging.getLogger("semel.broker")
@@ -92,28 +103,43 @@ class ClusterCore:
         """`world_of` gives each broker its clock, randomness, disk and network; 0 is the controller."""
         self.settings = settings
         self.intercepts = Intercepts()
-        self.links = Links(lambda: self.brokers)
+        self.links = Links(self._party, self.intercepts)
         self.brokers: dict[int, Broker] = {}
+        self._publisher = Publisher(lambda: self.brokers, self.links)
         self._dead: dict[int, tuple[int, asyncio.Task[None]]] = {}  # broker id -> its port, the end of its connections
         self._worlds = world_of
-        self._controller: Controller | None = None
-        self._metadata_log: PartitionLog | None = None
+        self._store: MetadataStore | None = None
+        self._service: ControllerService | None = None
+        self._stopped_service: ControllerService | None = None
+        self._takeover: Timer | None = None
         self._authenticator: Authenticator | None = None
 
     @property
     def controller(self) -> Controller:
-        """The controller that takes changes."""
-        assert self._controller is not None, "the cluster was not started"
-        return self._controller
+        """The active controller; Refused while there is none."""
+        if self._service is None:
+            raise Refused(ErrorCode.NOT_CONTROLLER, "no controller is active")
+        return self._service.controller
+
+    def controller_for(self, broker_id: int) -> Controller:
+        """The active controller, if this broker can reach it and be answered."""
+        service = self._service
+        is_open = self.links.is_open(broker_id, CONTROLLER) and self.links.is_open(CONTROLLER, broker_id)
+        if service is None or service.gate.closed or not is_open:
+            raise Refused(ErrorCode.NOT_CONTROLLER, f"broker {broker_id} cannot reach a controller")
+        return service.controller
 
     @property
-    def controller_id(self) -> int:
-        """The broker that clients are told is the controller."""
-        return min(self.brokers)
+    def state(self) -> ClusterState:
+        """The newest state of the cluster, which brokers that cannot be reached may not have."""
+        return self._publisher.state
+
+    def _party(self, party_id: int) -> Party | None:
+        return self._service if party_id == CONTROLLER else self.brokers.get(party_id)
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The brokers that can be reached now."""
+        """The brokers that run now."""
         return [broker.node for broker in self.brokers.values()]
 
     @property
@@ -153,20 +179,35 @@ class ClusterCore:
             log.warning("listening on %s without users: whoever reaches it can read and write", self.settings.host)
 
     def _open_controller(self, ids: Sequence[int]) -> None:
-        world = self._worlds(0)
+        world = self._worlds(CONTROLLER)
         folder = self.settings.data / METADATA_FOLDER
         world.disk.make_dirs(folder)
-        self._metadata_log = PartitionLog.open(
-            world.disk, folder, LogConfig(flush_policy=self.settings.flush), now_ms=world.clock.wall_ms(), clean=False
-        )
-        self._controller = Controller(self._metadata_log, ids, world.clock, world.rng.fork("controller"), self._publish)
-        if not self.controller.state.cluster_id:
+        config = LogConfig(flush_policy=self.settings.flush)
+        log = PartitionLog.open(world.disk, folder, config, now_ms=world.clock.wall_ms(), clean=False)
+        self._store = MetadataStore(log, world.clock)
+        self.start_controller()
+        if not self.state.cluster_id:
             new_id = base64.urlsafe_b64encode(world.rng.uuid().bytes).decode().rstrip("=")
             self.controller.commit([ClusterId(cluster_id=new_id)])
         self._check_brokers(ids)
+        self.controller.commit(plan_cluster_started(self.state))
+
+    def start_controller(self) -> None:
+        """Let a new controller take over: it reads the metadata log and keeps every older one from writing."""
+        assert self._store is not None, "the cluster was not started"
+        if self._takeover is not None:
+            self._takeover.cancel()
+            self._takeover = None
+        world = self._worlds(CONTROLLER)
+        ids = range(1, self.settings.brokers + 1)
+        # A stream of its own for each controller, so that none draws what an earlier one drew.
+        rng = world.rng.fork(f"controller {self._store.controller_epoch + 1}")
+        controller = Controller(self._store, ids, rng, self._publisher.publish)
+        self._service = ControllerService(world, controller, BrokerSettings(self.settings.config), self._publisher)
+        self._service.start()
 
     def _check_brokers(self, ids: Sequence[int]) -> None:
-        topics = self.controller.state.topics.values()
+        topics = self.state.topics.values()
         used = {replica for topic in topics for place in topic.partitions for replica in place.replicas}
         if used - set(ids):
             raise ConfigError(
@@ -186,9 +227,10 @@ class ClusterCore:
             intercepts=self.intercepts,
             authenticator=self._authenticator,
         )
-        broker.start(self.controller.state)
+        broker.start(self.state)
         await broker.listen(self.settings.host, port, self.settings.ssl_context)
         self.brokers[broker_id] = broker
+        await broker.life.start()
 
     def _create_topics(self) -> None:
         for spec in self.settings.topics:
@@ -205,18 +247,25 @@ class ClusterCore:
                 raise ConfigError(f"topic {spec.name} cannot be created: {refused.summary}") from refused
             self.controller.commit([planned])
 
-    def _publish(self, state: ClusterState) -> None:
-        for broker in self.brokers.values():
-            broker.apply_state(state)
+    # --- what can be done to a running cluster
 
     def kill(self, broker_id: int) -> None:
-        """Let a broker die as a killed process does: nothing is closed in order, only its files are left."""
+        """Let a broker die as a killed process does: nothing is closed in order, only its files are left.
+
+        The controller sees its connection close and fences it at once, if there is a controller it was connected to.
+        """
         broker = self._running(broker_id)
         port = broker.node.port
         del self.brokers[broker_id]
         self.links.drop(broker_id)
         broker.kill()
         self._dead[broker_id] = (port, asyncio.get_running_loop().create_task(broker.closed()))
+        self._tell_lost(broker_id)
+
+    def _tell_lost(self, broker_id: int) -> None:
+        service = self._service
+        if service is not None and self.links.is_open(broker_id, CONTROLLER):
+            service.gate.call(lambda: service.connection_closed(broker_id))
 
     async def wait_dead(self, broker_id: int) -> None:
         """Return when a killed broker's port is closed."""
@@ -229,8 +278,92 @@ class ClusterCore:
             self.kill(broker_id)
         port, closed = self._dead.pop(broker_id)
         await closed
-        self._advance_leader_epochs(broker_id)
         await self._start_broker(broker_id, port)
+
+    async def shut_down(self, broker_id: int) -> None:
+        """Stop one broker in order: others lead first, then its logs are closed; `restart` starts it again."""
+        broker = self._running(broker_id)
+        port = broker.node.port
+        with contextlib.suppress(ConnectionFailure):  # without a controller nobody else can lead; it stops all the same
+            await broker.life.send_heartbeat(want_shut_down=True)
+        del self.brokers[broker_id]
+        await broker.stop()
+        self.links.drop(broker_id)
+        self._dead[broker_id] = (port, asyncio.get_running_loop().create_task(broker.closed()))
+
+    def pause(self, party_id: int) -> None:
+        """Stop a broker, or the controller (0), in place: connections stay, nothing is answered, timers wait.
+
+        Another controller takes over from a stopped one as from a dead one.
+        """
+        if party_id != CONTROLLER:
+            self._running(party_id).gate.close()
+            return
+        if self._service is None or self._service.gate.closed:
+            raise ConfigError("no controller is active", you_want="start_controller()")
+        self._service.gate.close()
+        self._stopped_service = self._service
+        self._expect_takeover()
+
+    def resume(self, party_id: int) -> None:
+        """Let it go on, with whatever it believed when it was stopped."""
+        if party_id != CONTROLLER:
+            self._running(party_id).gate.open()
+            self._publisher.deliver()
+            return
+        if self._stopped_service is None:
+            raise ConfigError("the controller is not stopped", you_want="pause(0) first")
+        resumed, self._stopped_service = self._stopped_service, None
+        if resumed is self._service and self._takeover is not None:
+            self._takeover.cancel()
+            self._takeover = None
+        resumed.gate.open()
+
+    def kill_controller(self) -> None:
+        """Let the active controller die; after the election timeout another one takes over."""
+        if self._service is None:
+            raise ConfigError("no controller is active", you_want="start_controller()")
+        self._service.stop()
+        self._service = None
+        self.links.drop(CONTROLLER)
+        self._expect_takeover()
+
+    def _expect_takeover(self) -> None:
+        wait_ms = BrokerSettings(self.settings.config).number("controller.quorum.election.timeout.ms")
+        self._takeover = self._worlds(CONTROLLER).clock.call_later_ms(wait_ms, self._take_over)
+
+    def _take_over(self) -> None:
+        self._takeover = None
+        self.start_controller()
+
+    def cut(self, source: int, target: int, *, one_way: bool = False) -> None:
+        """Let nothing pass between two parties; 0 is the controller."""
+        for party_id in (source, target):
+            if not 0 <= party_id <= self.settings.brokers:
+                raise ConfigError(f"there is no broker {party_id}", you_want=f"0 to {self.settings.brokers}")
+        self.links.cut(source, target)
+        if not one_way:
+            self.links.cut(target, source)
+
+    def heal(self) -> None:
+        """Let everything pass again, and everybody hear what they missed."""
+        self.links.heal()
+        if self._service is not None:
+            self._service.gate.call(self._publisher.deliver)
+
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        """Make an in-sync replica the leader of one partition."""
+        known = self.state.topics.get(topic)
+        if known is None or not 0 <= index < len(known.partitions):
+            raise ConfigError(f"there is no partition {topic}-{index}")
+        place = known.partitions[index]
+        if place.leader == broker_id:
+            return
+        planned = plan_leader(self.state, known, index, broker_id)
+        if not planned:
+            insync = ", ".join(map(str, place.isr))
+            raise ConfigError(f"broker {broker_id} cannot lead {topic}-{index}", because=f"in sync are {insync}")
+        self.controller.commit(planned)
 
     def _running(self, broker_id: int) -> Broker:
         if broker_id not in self.brokers:
@@ -238,22 +371,26 @@ class ClusterCore:
             raise ConfigError(f"broker {broker_id} is not running", you_want=f"one of: {running or 'none'}")
         return self.brokers[broker_id]
 
-    def _advance_leader_epochs(self, leader: int) -> None:
-        """Whoever leads again leads anew, so that what the dead one still had on its way is recognised as old."""
-        topics = self.controller.state.topics.values()
-        self.controller.commit([TopicSet(topic=led) for topic in topics if (led := _led_anew(topic, leader)) != topic])
-
     async def stop(self) -> None:
         """Stop every broker in order, then the controller; all logs are closed cleanly."""
+        if self._takeover is not None:
+            self._takeover.cancel()
+        for service in (self._service, self._stopped_service):
+            if service is not None:
+                service.stop()
+        for broker in self.brokers.values():
+            broker.gate.open()
+            broker.stop_background()
         for broker in self.brokers.values():
             await broker.stop()
         self.brokers.clear()
         for _, closed in self._dead.values():
             await closed
         self._dead.clear()
-        if self._metadata_log is not None:
-            self._metadata_log.close()
-            self._metadata_log = None
+        self._service = self._stopped_service = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     def intercept(
         self,
@@ -267,14 +404,6 @@ class ClusterCore:
         return self.intercepts.add(api_key_of(api), action, times=times, where=where)
 
 
-def _led_anew(topic: Topic, leader: int) -> Topic:
-    places = tuple(
-        replace(place, leader_epoch=place.leader_epoch + 1) if place.leader == leader else place
-        for place in topic.partitions
-    )
-    return replace(topic, partitions=places)
-
-
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -286,7 +415,8 @@ def api_key_of(api: int | str | None) -> int | None:
     """The key of an API given by its name."""
     if api is None or isinstance(api, int):
         return api
-    for entry in apis().values():
-        if entry.name.lower() == api.lower():
-            return entry.key
-    raise ConfigError(f"no API is called {api!r}", you_want=", ".join(entry.name for entry in apis().values()))
+    keys = {entry.name: entry.key for entry in apis().values()} | CONTROLLER_APIS | {"ReplicaFetch": REPLICA_FETCH}
+    for name, key in keys.items():
+        if name.lower() == api.lower():
+            return key
+    raise ConfigError(f"no API is called {api!r}", you_want=", ".join(keys))

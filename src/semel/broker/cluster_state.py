@@ -25,12 +25,28 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Who leads a partition and who copies it."""
+    """Who leads a partition and who copies it.
+
+    `partition_epoch` counts every change, `leader_epoch` every election. While a reassignment is under way `replicas`
+    holds the old and the new ones, `adding` and `removing` say which is which.
+    """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    partition_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One life of one broker; a fenced one leads nothing and is not shown to clients."""
+
+    node: Node
+    broker_epoch: int
+    fenced: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +77,40 @@ class ClusterId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerClaimed:
+    """Another controller has taken over; nothing of an older one is written after this."""
+
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistered:
+    """A broker has started; its broker epoch is its place in the metadata log."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFenced:
+    """A broker is not heard of any more, or is heard of again."""
+
+    broker_id: int
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSet:
-    """A topic was created or its partitions, leaders or replicas changed."""
+    """A topic was created, grew, or got other settings."""
 
     topic: Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsChanged:
+    """Leaders, in-sync replicas or replicas of some partitions of a topic changed."""
+
+    topic: str
+    places: Mapping[int, PartitionState]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +147,18 @@ class CredentialSet:
     server_key: bytes = b""
 
 
-MetadataRecord = ClusterId | TopicSet | TopicRemoved | BrokerConfigSet | ProducerIdsTaken | CredentialSet
+MetadataRecord = (
+    ClusterId
+    | ControllerClaimed
+    | BrokerRegistered
+    | BrokerFenced
+    | TopicSet
+    | PartitionsChanged
+    | TopicRemoved
+    | BrokerConfigSet
+    | ProducerIdsTaken
+    | CredentialSet
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +167,8 @@ class ClusterState:
 
     version: int = 0
     cluster_id: str = ""
+    controller_epoch: int = 0
+    brokers: Mapping[int, Registration] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -121,13 +180,37 @@ class ClusterState:
         name = self.topic_names.get(topic_id) if topic_id else None
         return self.topics[name] if name is not None else None
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        registration = self.brokers.get(broker_id)
+        return registration is not None and not registration.fenced
 
-def apply_record(state: ClusterState, record: MetadataRecord) -> ClusterState:
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers that clients are told of."""
+        return [one.node for one in self.brokers.values() if not one.fenced]
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told is the controller: any that is alive takes what is meant for it."""
+        return next((one.node.id for one in self.brokers.values() if not one.fenced), OFFLINE)
+
+
+def apply_record(state: ClusterState, record: MetadataRecord) -> ClusterState:  # noqa: C901, PLR0911 - one case each
     """Return the state after one more record."""
     state = replace(state, version=state.version + 1)
     match record:
         case ClusterId(cluster_id=cluster_id):
             return replace(state, cluster_id=cluster_id)
+        case ControllerClaimed(controller_epoch=controller_epoch):
+            return replace(state, controller_epoch=controller_epoch)
+        case BrokerRegistered(node=node):
+            registration = Registration(node=node, broker_epoch=state.version, fenced=False)
+            return _with_broker(state, registration)
+        case BrokerFenced(broker_id=broker_id, fenced=fenced):
+            return _with_broker(state, replace(state.brokers[broker_id], fenced=fenced))
+        case PartitionsChanged(topic=name, places=places):
+            return _with_places(state, state.topics[name], places)
         case TopicSet(topic=topic):
             names = {**state.topic_names, topic.id: topic.name}
             return replace(state, topics={**state.topics, topic.name: topic}, topic_names=names)
@@ -142,6 +225,16 @@ def apply_record(state: ClusterState, record: MetadataRecord) -> ClusterState:
             return replace(state, producer_id_next=id_next)
         case CredentialSet():
             return _apply_credential(state, record)
+
+
+def _with_broker(state: ClusterState, registration: Registration) -> ClusterState:
+    brokers = {**state.brokers, registration.node.id: registration}
+    return replace(state, brokers=dict(sorted(brokers.items())))
+
+
+def _with_places(state: ClusterState, topic: Topic, places: Mapping[int, PartitionState]) -> ClusterState:
+    partitions = tuple(places.get(index, place) for index, place in enumerate(topic.partitions))
+    return replace(state, topics={**state.topics, topic.name: replace(topic, partitions=partitions)})
 
 
 def _apply_credential(state: ClusterState, record: CredentialSet) -> ClusterState:

@@ -11,7 +11,8 @@ from enum import IntEnum
 
 from semel.broker.cluster_state import BrokerConfigSet, TopicSet
 from semel.broker.config import BROKER_KEYS, TOPIC_KEYS, ConfigType, Key
-from semel.broker.controller import Controller, Refused, check_topic_name
+from semel.broker.controller import Controller, check_topic_name
+from semel.broker.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 
 CLUSTER_DEFAULT = ""

@@ -1,7 +1,7 @@
 """The controller: decides about topics, partitions and settings, and keeps every decision in the metadata log.
 
 `plan_…` functions are pure: they look at the state and return records, or refuse with a Kafka error code. `commit`
-writes the records to the log before anybody sees their effect.
+writes the records to the log before anybody sees their effect. Who leads is decided in `elections`.
 
 Keeps: B4 the state is a function of the metadata log; B5 a change is durable before it is visible.
 """
@@ -25,29 +25,16 @@ from semel.broker.cluster_state import (
     apply_record,
 )
 from semel.broker.config import DYNAMIC_BROKER_KEYS, TOPIC_KEYS, check_broker_config, check_topic_config
-from semel.broker.log import PartitionLog
-from semel.broker.log_config import FlushPolicy
-from semel.broker.log_types import Origin
-from semel.broker.metadata_records import decode_record, encode_record
-from semel.errors import BrokerError, ConfigError
+from semel.broker.metadata_store import MetadataStore
+from semel.broker.refused import Refused
+from semel.errors import ConfigError
 from semel.protocol.error_codes import ErrorCode
-from semel.protocol.record_batch import DraftRecord, decode_records, encode_batch, iter_headers
-from semel.world.clock import Clock
 from semel.world.rng import Rng
 
 PRODUCER_ID_BLOCK = 1000
 TOPIC_NAME_CHARACTERS_MAX = 249
 PARTITIONS_MAX = 10_000
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-READ_BYTES_MAX = 1 << 30
-
-
-class Refused(BrokerError):
-    """The controller said no; `code` is what the response carries."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        """Nothing was changed."""
-        super().__init__(message, code=code)
 
 
 def check_topic_name(name: str) -> None:
@@ -79,56 +66,28 @@ class Controller:
 
     def __init__(
         self,
-        log: PartitionLog,
+        store: MetadataStore,
         broker_ids: Sequence[int],
-        clock: Clock,
         rng: Rng,
         publish: Callable[[ClusterState], None],
     ) -> None:
-        """Rebuild the state from the log; `publish` is told of every new state."""
-        self._log = log
+        """Claim the metadata log and rebuild the state from it; `publish` is told of every new state."""
+        self._store = store
         self._broker_ids = tuple(broker_ids)
-        self._clock = clock
         self._rng = rng
         self._publish = publish
-        self.state = self._replay()
-
-    def _replay(self) -> ClusterState:
-        state = ClusterState()
-        if self._log.log_end_offset == self._log.log_start_offset:
-            return state
-        data = self._log.read(self._log.log_start_offset, bytes_max=READ_BYTES_MAX).read()
-        for position, header in iter_headers(data):
-            for record in decode_records(data, header, position):
-                state = apply_record(state, decode_record(record.key or b"", record.value or b""))
-        return state
+        self.epoch = store.claim()
+        self.state = store.read()
+        publish(self.state)
 
     def commit(self, records: Sequence[MetadataRecord]) -> None:
         """Write records to the log, then let everybody see what they change."""
         if not records:
             return
-        now_ms = self._clock.wall_ms()
-        drafts = [DraftRecord(key=key, value=value, timestamp_ms=now_ms) for key, value in map(encode_record, records)]
-        batch = memoryview(bytearray(encode_batch(drafts)))
-        self._log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, origin=Origin.COORDINATOR)
-        self._log.advance_high_watermark(self._log.log_end_offset)
-        self._make_durable()
+        self._store.append(self.epoch, records)
         for record in records:
             self.state = apply_record(self.state, record)
         self._publish(self.state)
-
-    def _make_durable(self) -> None:
-        """Sync, where the flush policy says that nothing counts before it is on the disk."""
-        work = self._log.unflushed() if self._log.config.flush_policy is FlushPolicy.EVERY else None
-        if work is None:
-            return
-        done = False
-        try:
-            for file in work.files:
-                self._log.disk.sync_now(file)
-            done = True
-        finally:
-            self._log.mark_flushed(work, done=done)
 
     def plan_topic(
         self,
@@ -154,7 +113,7 @@ class Controller:
         topic = Topic(
             name=name,
             id=self._rng.uuid(),
-            partitions=tuple(_new_partition(replicas) for replicas in placed),
+            partitions=tuple(map(self._new_partition, placed)),
             config=MappingProxyType(dict(config)),
         )
         return TopicSet(topic=topic)
@@ -177,8 +136,20 @@ class Controller:
                 f"The target replication factor of {factor} cannot be reached because "
                 f"only {len(self._broker_ids)} broker(s) are registered.",
             )
-        start = self._rng.integer(0, len(self._broker_ids) - 1)
-        return place_replicas(self._broker_ids, partitions, factor, start)
+        usable = self._usable(factor)
+        return place_replicas(usable, partitions, factor, self._rng.integer(0, len(usable) - 1))
+
+    def _usable(self, factor: int) -> list[int]:
+        """Where new replicas go: to brokers that are alive, and to others only when there are too few of them."""
+        alive = [broker_id for broker_id in self._broker_ids if self.state.is_alive(broker_id)]
+        return alive if len(alive) >= factor else list(self._broker_ids)
+
+    def _new_partition(self, replicas: tuple[int, ...]) -> PartitionState:
+        """All replicas are empty, so all that are alive are in sync."""
+        alive = tuple(replica for replica in replicas if self.state.is_alive(replica))
+        if not alive:
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"none of the brokers {list(replicas)} is alive")
+        return PartitionState(leader=alive[0], leader_epoch=0, replicas=replicas, isr=alive)
 
     def _checked_assignments(self, assignments: Mapping[int, Sequence[int]], first: int) -> list[tuple[int, ...]]:
         if sorted(assignments) != list(range(first, first + len(assignments))):
@@ -212,7 +183,7 @@ class Controller:
                 f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
             )
         added = self._added_replicas(topic, count - have, assignments)
-        partitions = topic.partitions + tuple(_new_partition(replicas) for replicas in added)
+        partitions = topic.partitions + tuple(map(self._new_partition, added))
         return TopicSet(topic=replace(topic, partitions=partitions))
 
     def _added_replicas(
@@ -228,8 +199,10 @@ class Controller:
             return self._checked_assignments(dict(enumerate(assignments, have)), first=have)
         if have + more > PARTITIONS_MAX:
             raise Refused(ErrorCode.POLICY_VIOLATION, f"{have + more} partitions are more than {PARTITIONS_MAX}.")
-        last = self._broker_ids.index(topic.partitions[-1].replicas[0])
-        return place_replicas(self._broker_ids, more, len(topic.partitions[0].replicas), last + 1)
+        factor = len(topic.partitions[0].replicas)
+        usable, last = self._usable(factor), topic.partitions[-1].replicas[0]
+        start = usable.index(last) + 1 if last in usable else 0
+        return place_replicas(usable, more, factor, start)
 
     def plan_removal(self, name: str) -> TopicRemoved:
         """Plan to delete a topic."""
@@ -267,8 +240,3 @@ class Controller:
         first = self.state.producer_id_next
         self.commit([ProducerIdsTaken(id_next=first + PRODUCER_ID_BLOCK)])
         return range(first, first + PRODUCER_ID_BLOCK)
-
-
-def _new_partition(replicas: tuple[int, ...]) -> PartitionState:
-    # Only the leader holds the data until followers copy it, so only the leader is in sync.
-    return PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas[:1])

@@ -13,6 +13,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from semel.broker.log_types import AppendRefused, Origin
@@ -24,6 +25,13 @@ from semel.protocol.record_batch import BatchHeader, iter_headers
 from semel.world.clock import Clock, Timer
 
 LOAD_BYTES = 1 << 20
+# What the partition refuses, in the words of a coordinator.
+_ANSWERS = MappingProxyType(
+    {
+        ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 Effect = TypeVar("Effect")
 Response = TypeVar("Response")
@@ -45,6 +53,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         """The subclass loads the core."""
         self.clock = clock
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.resigned = False
         self.tasks = tasks
         self._append_wait_ms_max = append_wait_ms_max
@@ -118,17 +127,24 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
     def append(self, token: int, batch: bytes, verification: Verification | None = None) -> list[Effect]:
         """Append a batch; the core hears of it in log order, once it is durable."""
         try:
+            self._check_place()
             result = self.partition.append(
                 memoryview(bytearray(batch)), origin=Origin.COORDINATOR, verification=verification
             )
         except AppendRefused as refused:
-            return self.appended(token, ErrorCode(refused.code), -1)
+            return self.appended(token, _ANSWERS.get(ErrorCode(refused.code), ErrorCode(refused.code)), -1)
         deadline_ms = self.now_ms() + self._append_wait_ms_max
         self._unreported.append(Unreported(token, result.base_offset, result.last_offset + 1, deadline_ms))
         if not self._reporting:
             self._reporting = True
             self.tasks.start(self._report())
         return []
+
+    def _check_place(self) -> None:
+        """What a coordinator decides is written under the leader epoch it was loaded in, with acks=all, or not."""
+        if self.resigned or self.partition.leader_epoch != self.leader_epoch:
+            raise AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.partition.name} has another coordinator")
+        self.partition.check_insync()
 
     async def _report(self) -> None:
         # One task at a time: what is reported may append more, and two tasks would take each other's appends.
@@ -137,6 +153,11 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
             while self._unreported:
                 append = self._unreported[0]
                 await self.partition.acknowledge(append.offset_next)
+                if await self.partition.replicated(append.offset_next) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self.close()  # whether it is kept is for the next leader to know
+                    return
+                if not self._unreported:  # closed while waiting
+                    return
                 self._unreported.popleft()
                 self.perform(self.appended(append.token, ErrorCode.NONE, append.base_offset))
         except OSError:

@@ -53,19 +53,28 @@ class Coordinators(ABC, Generic[C]):
         """Load the coordinator whose memory this partition is."""
 
     def partitions_changed(self) -> None:
-        """Load coordinators of partitions that are led here now, let go of others."""
+        """Load coordinators of partitions that are led here now, let go of others.
+
+        A partition is loaded once everything in it is on all in-sync replicas: what a coordinator acts on must not be
+        lost by the next election. Another leader epoch means another coordinator.
+        """
         mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == self.topic}
-        for index in self._coordinators.keys() - mine.keys():
-            self._coordinators.pop(index).close()
-        for index in mine.keys() - self._coordinators.keys():
-            self._coordinators[index] = self.load(mine[index])
+        for index, coordinator in list(self._coordinators.items()):
+            if index not in mine or mine[index].leader_epoch != coordinator.leader_epoch:
+                self._coordinators.pop(index).close()
+        for index, partition in mine.items():
+            if index not in self._coordinators and partition.is_settled:
+                self._coordinators[index] = self.load(partition)
 
     def find(self, key: str) -> C | ErrorCode:
         """The coordinator of a group or transactional id, or why it is not here."""
         topic = self._broker.state.topics.get(self.topic)
         if topic is None:
             return self.missing
-        coordinator = self._coordinators.get(coordinator_partition(key, len(topic.partitions)))
+        index = coordinator_partition(key, len(topic.partitions))
+        coordinator = self._coordinators.get(index)
+        if coordinator is None and (self.topic, index) in self._broker.partitions:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if coordinator is None or coordinator.resigned else coordinator
 
     def leader_of(self, key: str) -> int | None:

@@ -77,7 +77,7 @@ class Housekeeping:
     def delete_expired(self) -> None:
         """Retention of every partition."""
         now_ms = self._broker.world.clock.wall_ms()
-        for partition in self._broker.partitions.values():
+        for partition in self._broker.replicas.values():
             try:
                 partition.log.delete_expired(now_ms)
             except OSError as error:
@@ -87,7 +87,7 @@ class Housekeeping:
         """Compaction of every partition that wants it, pausing so that requests are served in between."""
         self._compacting = True
         try:
-            for partition in list(self._broker.partitions.values()):
+            for partition in list(self._broker.replicas.values()):
                 if partition.log.config.is_compacted:
                     await self._compact(partition)
         finally:
@@ -105,5 +105,5 @@ class Housekeeping:
             log.warning("broker %d: compaction of %s: %s", self._broker.id, partition.name, error)
 
     async def _flush(self) -> None:
-        for partition in list(self._broker.partitions.values()):
+        for partition in list(self._broker.replicas.values()):
             await partition.flush(partition.log.log_end_offset)

@@ -69,13 +69,18 @@ Action = DropRequest | DropResponse | Delay | AnswerError | CutMidFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A request as a `where` function sees it."""
+    """A request as a `where` function sees it.
+
+    `background` ones go on between brokers all the time (replication, heartbeats): a hook must name their API to meet
+    them, one for every request does not.
+    """
 
     broker_id: int
     api_key: int
     version: int
     client_id: str
     request: Message
+    background: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -98,7 +103,7 @@ class Hook:
 
     def matches(self, seen: Seen) -> bool:
         """Tell whether this request meets the hook."""
-        if self.spent or (self.api_key is not None and self.api_key != seen.api_key):
+        if self.spent or (seen.background if self.api_key is None else self.api_key != seen.api_key):
             return False
         return self.where(seen)
 

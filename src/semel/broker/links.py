@@ -1,51 +1,77 @@
-"""How brokers of one cluster ask each other: the same messages and API functions as for clients, without sockets.
+"""How the brokers of one cluster, and its controller, ask each other: messages and answers, without sockets.
 
-Brokers of an embedded cluster live in one process, so a request between them needs no port that somebody else could
-use. Fault hooks meet these requests as they meet those of clients, and a link can be cut.
+They live in one process, so a request between them needs no port that somebody else could use. Fault hooks meet these
+requests as they meet those of clients. A link can be cut, one way or both: what would pass it is lost, answers too.
+A party that is stopped in place (`gate`) takes nothing and hears nothing until it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
-from semel.broker.context import Context, Session
-from semel.broker.intercept import AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Seen, hold
-from semel.broker.registry import apis
+from semel.broker.gate import Gate
+from semel.broker.intercept import AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Intercepts, Seen, hold
 from semel.errors import ConnectionFailure
+from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Message
-
-if TYPE_CHECKING:
-    from semel.broker.broker import Broker
+from semel.world.clock import Clock
 
 ASK_MS_MAX = 30_000
-INTERNAL = "internal"
+CONTROLLER = 0
+INTERNAL = "internal"  # the principal of a broker
+FETCH = 1
+REPLICA_FETCH = 1001  # a follower's Fetch, apart from those of consumers so that a hook can tell them
+BACKGROUND = frozenset({REPLICA_FETCH, 56, 62, 63})
 
 Response = TypeVar("Response", bound=Message)
 
 
-class Links:
-    """The connections between the brokers of one cluster."""
+class Party(Protocol):
+    """One end of a link: a broker or the controller."""
 
-    def __init__(self, brokers: Callable[[], Mapping[int, Broker]]) -> None:
-        """`brokers` gives those that run now."""
-        self._brokers = brokers
+    @property
+    def gate(self) -> Gate:
+        """Closed while it is stopped in place."""
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+
+    def answer_link(self, source: int, request: Message, version: int) -> Awaitable[Message | None]:
+        """Carry a request out."""
+
+    def refuse_link(self, request: Message, code: ErrorCode) -> Message:
+        """Answer with an error and carry nothing out."""
+
+
+class Links:
+    """The connections inside one cluster; 0 is the controller."""
+
+    def __init__(self, find: Callable[[int], Party | None], intercepts: Intercepts) -> None:
+        """`find` gives a party that runs now."""
+        self._find = find
+        self._intercepts = intercepts
         self._cut: set[tuple[int, int]] = set()
         self._under_way: dict[int, dict[asyncio.Future[Message | None], None]] = {}
 
     def drop(self, target: int) -> None:
-        """A broker is gone, and with it the requests it was working on."""
+        """A party is gone, and with it the requests it was working on."""
         for request in self._under_way.pop(target, {}):
             request.cancel()
 
     def cut(self, source: int, target: int) -> None:
-        """Let nothing pass from one broker to another."""
+        """Let nothing pass from one party to another."""
         self._cut.add((source, target))
 
     def heal(self) -> None:
         """Let everything pass again."""
         self._cut.clear()
+
+    def is_open(self, source: int, target: int) -> bool:
+        """Whether something could pass."""
+        return (source, target) not in self._cut
 
     async def ask(self, source: int, target: int, request: Message, response: type[Response], version: int) -> Response:
         """Send a request and wait for its answer; ConnectionFailure when it does not come."""
@@ -53,28 +79,28 @@ class Links:
             async with asyncio.timeout(ASK_MS_MAX / 1000):
                 answer = await self._exchange(source, target, request, version)
         except TimeoutError:
-            raise ConnectionFailure(f"broker {target} did not answer broker {source} in time") from None
+            raise ConnectionFailure(f"{_name(target)} did not answer {_name(source)} in time") from None
         assert isinstance(answer, response)
         return answer
 
     async def _exchange(self, source: int, target: int, request: Message, version: int) -> Message | None:
-        broker = self._reached(source, target)
-        api = apis()[request.API_KEY]
-        session = Session(peer=f"broker {source}", authenticated=True, principal=INTERNAL)
-        context = Context(broker=broker, session=session, version=version, client_id=f"broker-{source}")
-        seen = Seen(broker_id=target, api_key=api.key, version=version, client_id=context.client_id, request=request)
-        hook = broker.intercepts.take(seen)
+        party = self._reached(source, target)
+        if party.gate.closed:
+            await party.gate.passed()
+        hook = self._intercepts.take(_seen(source, target, request, version)) if self._intercepts.armed else None
         action = hook.action if hook is not None else None
         if isinstance(action, DropRequest):
-            raise ConnectionFailure(f"the request from broker {source} to broker {target} was lost")
+            raise ConnectionFailure(f"the request from {_name(source)} to {_name(target)} was lost")
         if hook is not None and isinstance(action, Delay):
-            await hold(hook, broker.world.clock, action.ms)
+            await hold(hook, party.clock, action.ms)
         if isinstance(action, AnswerError):
-            return api.refuse(request, action.code)
-        answer = await self._carry_out(target, api.answer(context, request))
+            return party.refuse_link(request, action.code)
+        answer = await self._carry_out(target, party.answer_link(source, request, version))
         if isinstance(action, (DropResponse, CutMidFrame)):
-            raise ConnectionFailure(f"the answer from broker {target} to broker {source} was lost")
-        self._reached(target, source)
+            raise ConnectionFailure(f"the answer from {_name(target)} to {_name(source)} was lost")
+        asker = self._reached(target, source)
+        if asker.gate.closed:
+            await asker.gate.passed()
         return answer
 
     async def _carry_out(self, target: int, work: Awaitable[Message | None]) -> Message | None:
@@ -85,11 +111,27 @@ class Links:
         request.add_done_callback(lambda done: under_way.pop(done, None))
         await asyncio.wait({request})
         if request.cancelled():
-            raise ConnectionFailure(f"broker {target} died")
+            raise ConnectionFailure(f"{_name(target)} died")
         return request.result()
 
-    def _reached(self, source: int, target: int) -> Broker:
-        broker = self._brokers().get(target)
-        if broker is None or (source, target) in self._cut:
-            raise ConnectionFailure(f"broker {target} cannot be reached from broker {source}")
-        return broker
+    def _reached(self, source: int, target: int) -> Party:
+        party = self._find(target)
+        if party is None or not self.is_open(source, target):
+            raise ConnectionFailure(f"{_name(target)} cannot be reached from {_name(source)}")
+        return party
+
+
+def _name(party: int) -> str:
+    return "the controller" if party == CONTROLLER else f"broker {party}"
+
+
+def _seen(source: int, target: int, request: Message, version: int) -> Seen:
+    key = REPLICA_FETCH if request.API_KEY == FETCH else request.API_KEY
+    return Seen(
+        broker_id=target,
+        api_key=key,
+        version=version,
+        client_id=f"broker-{source}",
+        request=request,
+        background=key in BACKGROUND,
+    )

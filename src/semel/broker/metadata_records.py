@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from uuid import UUID
 
 from semel.broker.cluster_state import (
     BrokerConfigSet,
+    BrokerFenced,
+    BrokerRegistered,
     ClusterId,
+    ControllerClaimed,
     CredentialSet,
     MetadataRecord,
+    Node,
+    PartitionsChanged,
     PartitionState,
     ProducerIdsTaken,
     Topic,
@@ -21,14 +27,22 @@ from semel.broker.cluster_state import (
 from semel.errors import CorruptBatchError
 
 
-def encode_record(record: MetadataRecord) -> tuple[bytes, bytes]:
+def encode_record(record: MetadataRecord) -> tuple[bytes, bytes]:  # noqa: C901, PLR0911 - one case each
     """Return key and value of one record."""
     match record:
         case ClusterId(cluster_id=cluster_id):
             return b"cluster", _json(id=cluster_id)
+        case ControllerClaimed(controller_epoch=controller_epoch):
+            return b"controller", _json(controller_epoch=controller_epoch)
+        case BrokerRegistered(node=node):
+            return b"broker", _json(id=node.id, host=node.host, port=node.port, rack=node.rack)
+        case BrokerFenced(broker_id=broker_id, fenced=fenced):
+            return b"broker-fenced", _json(id=broker_id, fenced=fenced)
         case TopicSet(topic=topic):
-            partitions = [[p.leader, p.leader_epoch, p.replicas, p.isr] for p in topic.partitions]
+            partitions = [_row(place) for place in topic.partitions]
             return b"topic", _json(name=topic.name, id=str(topic.id), partitions=partitions, config=dict(topic.config))
+        case PartitionsChanged(topic=name, places=places):
+            return b"partitions", _json(topic=name, places=[[index, *_row(place)] for index, place in places.items()])
         case TopicRemoved(name=name):
             return b"topic-removed", _json(name=name)
         case BrokerConfigSet(broker=broker, changes=changes):
@@ -44,6 +58,50 @@ def encode_record(record: MetadataRecord) -> tuple[bytes, bytes]:
             )
 
 
+def _row(place: PartitionState) -> list[object]:
+    return [
+        place.leader,
+        place.leader_epoch,
+        place.replicas,
+        place.isr,
+        place.partition_epoch,
+        place.adding,
+        place.removing,
+    ]
+
+
+def _place(row: list[object]) -> PartitionState:
+    leader, leader_epoch, replicas, isr, partition_epoch, adding, removing = row
+    return PartitionState(
+        leader=_number(leader),
+        leader_epoch=_number(leader_epoch),
+        replicas=_numbers(replicas),
+        isr=_numbers(isr),
+        partition_epoch=_number(partition_epoch),
+        adding=_numbers(adding),
+        removing=_numbers(removing),
+    )
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _numbers(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"{values!r} is no list")  # noqa: TRY004 - one kind of error for bad bytes
+    return tuple(map(_number, values))
+
+
+def _rows(fields: dict[str, object], name: str) -> list[list[object]]:
+    rows = fields[name]
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise ValueError(f"{name} is no list of lists")
+    return rows
+
+
 def _json(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -57,18 +115,29 @@ def decode_record(key: bytes, value: bytes) -> MetadataRecord:
 
 
 def _topic(fields: dict[str, object]) -> MetadataRecord:
-    rows = fields["partitions"]
     config = fields["config"]
-    assert isinstance(rows, list)
     assert isinstance(config, dict)
-    partitions = tuple(
-        PartitionState(leader=leader, leader_epoch=leader_epoch, replicas=tuple(replicas), isr=tuple(isr))
-        for leader, leader_epoch, replicas, isr in rows
-    )
+    partitions = tuple(map(_place, _rows(fields, "partitions")))
     topic_id = UUID(str(fields["id"]))
     return TopicSet(
         topic=Topic(name=str(fields["name"]), id=topic_id, partitions=partitions, config=MappingProxyType(config))
     )
+
+
+def _partitions(fields: dict[str, object]) -> MetadataRecord:
+    places = {_number(index): _place(row) for index, *row in _rows(fields, "places")}
+    return PartitionsChanged(topic=str(fields["topic"]), places=places)
+
+
+def _broker(fields: dict[str, object]) -> MetadataRecord:
+    rack = fields["rack"]
+    node = Node(
+        id=_number(fields["id"]),
+        host=str(fields["host"]),
+        port=_number(fields["port"]),
+        rack=None if rack is None else str(rack),
+    )
+    return BrokerRegistered(node=node)
 
 
 def _broker_config(fields: dict[str, object]) -> MetadataRecord:
@@ -91,10 +160,14 @@ def _credential(fields: dict[str, object]) -> MetadataRecord:
     )
 
 
-_DECODERS = MappingProxyType(
+_DECODERS: Mapping[bytes, Callable[[dict[str, object]], MetadataRecord]] = MappingProxyType(
     {
         b"cluster": lambda fields: ClusterId(cluster_id=str(fields["id"])),
+        b"controller": lambda fields: ControllerClaimed(controller_epoch=_number(fields["controller_epoch"])),
+        b"broker": _broker,
+        b"broker-fenced": lambda fields: BrokerFenced(broker_id=_number(fields["id"]), fenced=bool(fields["fenced"])),
         b"topic": _topic,
+        b"partitions": _partitions,
         b"topic-removed": lambda fields: TopicRemoved(name=str(fields["name"])),
         b"broker-config": _broker_config,
         b"producer-ids": lambda fields: ProducerIdsTaken(id_next=int(str(fields["id_next"]))),

@@ -1,12 +1,15 @@
-"""One partition on the broker that leads it: appends, durability, and who waits for new records.
+"""One partition's replica on one broker: its log, its role, and who waits for what.
 
-Keeps: B6 with flush policy `every`, nothing is acknowledged before it is on the disk.
+A leader appends, counts what its followers have, and answers readers below the high watermark. A follower copies.
+
+Keeps: B6 with flush policy `every`, nothing is acknowledged before it is on the disk; R8 with acks=all nothing before
+       it is below the high watermark; R9 a replica that does not lead appends nothing for anybody.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID
 
@@ -15,6 +18,7 @@ from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
 from semel.broker.log_types import AppendRefused, AppendResult, Origin
 from semel.broker.producer_state import Verification
+from semel.broker.replication import Eligible, IsrProposal, Leadership
 from semel.protocol.error_codes import ErrorCode
 from semel.world.world import World
 
@@ -22,16 +26,16 @@ READ_COMMITTED = 1
 
 
 class Waiter:
-    """A fetch that waits until one of its partitions has something new."""
+    """A fetch that waits until one of its partitions has something new for it."""
 
-    __slots__ = ("_future", "_partitions")
+    __slots__ = ("_future", "_places")
 
-    def __init__(self, partitions: Iterable[Partition]) -> None:
-        """Watch these partitions from now on."""
+    def __init__(self, partitions: Iterable[Partition], *, is_follower: bool = False) -> None:
+        """Watch these partitions from now on: followers for what is appended, others for what becomes readable."""
         self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._partitions = tuple(partitions)
-        for partition in self._partitions:
-            partition.waiters[self] = None
+        self._places = [partition.followers_waiting if is_follower else partition.waiters for partition in partitions]
+        for place in self._places:
+            place[self] = None
 
     def wake(self) -> None:
         """Something is new."""
@@ -45,8 +49,8 @@ class Waiter:
             await self._future
         finally:
             timer.cancel()
-            for partition in self._partitions:
-                partition.waiters.pop(self, None)
+            for place in self._places:
+                place.pop(self, None)
 
 
 class Partition:
@@ -55,17 +59,21 @@ class Partition:
     def __init__(
         self, *, topic: str, topic_id: UUID, index: int, place: PartitionState, log: PartitionLog, world: World
     ) -> None:
-        """Lead this partition."""
+        """A replica without a role yet; see `lead` and `follow`."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.place = place
         self.log = log
+        self.leadership: Leadership | None = None
         self.waiters: dict[Waiter, None] = {}
+        self.followers_waiting: dict[Waiter, None] = {}
+        self.on_proposal: Callable[[Partition, IsrProposal], None] | None = None
+        self.on_settled: Callable[[], None] | None = None
+        self._unreplicated: dict[asyncio.Future[ErrorCode], int] = {}  # who waits for which high watermark
         self._world = world
         self._flushing: asyncio.Future[None] | None = None
         self._durable_to = log.log_end_offset
-        log.advance_high_watermark(log.log_end_offset)
 
     @classmethod
     def open(
@@ -85,9 +93,54 @@ class Partition:
         return cls(topic=topic, topic_id=topic_id, index=index, place=place, log=log, world=world)
 
     @property
+    def name(self) -> str:
+        """Topic and index, as Kafka writes it."""
+        return f"{self.topic}-{self.index}"
+
+    @property
     def leader_epoch(self) -> int:
-        """The leader epoch under which this broker leads."""
+        """The leader epoch of the place this replica has."""
         return self.place.leader_epoch
+
+    # --- roles
+
+    def lead(self, place: PartitionState, broker_id: int, *, lag_ms_max: float, eligible: Eligible) -> None:
+        """Lead under this place's leader epoch, or go on leading with other in-sync replicas."""
+        before, self.place = self.place, place
+        now_ms = self._world.clock.monotonic_ms()
+        if self.leadership is not None and before.leader_epoch == place.leader_epoch:
+            self.leadership.change_place(place, now_ms)
+        else:
+            self._step_down()
+            self.log.assign_leader_epoch(place.leader_epoch)
+            self.leadership = Leadership(
+                broker_id,
+                place,
+                log_end_offset=self.log.log_end_offset,
+                lag_ms_max=lag_ms_max,
+                now_ms=now_ms,
+                eligible=eligible,
+            )
+        self._advance()
+
+    def follow(self, place: PartitionState) -> None:
+        """Lead no more, or go on following."""
+        self.place = place
+        if self.leadership is not None:
+            self._step_down()
+
+    def _step_down(self) -> None:
+        """Whoever waits for this leader epoch waits for nothing any more."""
+        self.leadership = None
+        for waiting in tuple(self._unreplicated):
+            _settle(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        _wake(self.waiters)
+        _wake(self.followers_waiting)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was here when this leader epoch began is on all in-sync replicas."""
+        return self.leadership is not None and self.log.high_watermark >= self.leadership.start_offset
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Compare the leader epoch a client believes in with ours."""
@@ -96,6 +149,8 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    # --- appending
 
     def append(
         self,
@@ -106,6 +161,8 @@ class Partition:
         transaction_version: int = 0,
     ) -> AppendResult:
         """Append a record set and show it to whoever waits; AppendRefused leaves everything as it was."""
+        if self.leadership is None:
+            raise AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.name}")
         result = self.log.append_as_leader(
             record_set,
             leader_epoch=self.leader_epoch,
@@ -114,33 +171,121 @@ class Partition:
             verification=verification,
             transaction_version=transaction_version,
         )
-        self.log.advance_high_watermark(self.log.log_end_offset)
-        for waiter in tuple(self.waiters):
-            waiter.wake()
+        self._advance()
+        if self.followers_waiting:
+            _wake(self.followers_waiting)
         return result
-
-    @property
-    def name(self) -> str:
-        """Topic and index, as Kafka writes it."""
-        return f"{self.topic}-{self.index}"
 
     def check_insync(self) -> None:
         """Refuse acks=all while too few replicas are in sync."""
         insync_min = self.log.config.insync_replicas_min
-        if len(self.place.isr) < insync_min:
+        if insync_min > 1 and self.leadership is not None and self.leadership.is_under_min(insync_min):
             raise AppendRefused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.place.isr)} replicas of {self.name} are in sync, {insync_min} are needed",
             )
 
+    def _advance(self) -> None:
+        """Raise the high watermark as far as the followers allow; readers and those who wait for them are told."""
+        leadership, log = self.leadership, self.log
+        assert leadership is not None, "only a leader moves its high watermark"
+        if leadership.is_alone:
+            offset = log.log_end_offset
+        else:
+            now_ms = self._world.clock.monotonic_ms()
+            offset = leadership.high_watermark(log.log_end_offset, log.config.insync_replicas_min, now_ms)
+        if offset > log.high_watermark:
+            log.advance_high_watermark(offset)
+            _wake(self.waiters)
+            for waiting, offset_next in tuple(self._unreplicated.items()):
+                if offset_next <= offset:
+                    _settle(waiting, self._fate())
+        if self.on_settled is not None and self.is_settled:
+            settled, self.on_settled = self.on_settled, None
+            settled()
+
+    def _fate(self) -> ErrorCode:
+        """What acks=all is told of records that are below the high watermark."""
+        leadership = self.leadership
+        assert leadership is not None
+        insync_min = leadership.insync_min(self.log.config.insync_replicas_min)
+        is_enough = len(leadership.maximal_isr) >= insync_min
+        return ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # --- followers
+
+    def note_fetch(self, replica: int, broker_epoch: int, offset: int) -> ErrorCode:
+        """A follower has everything below this offset."""
+        leadership = self.leadership
+        if leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        now_ms = self._world.clock.monotonic_ms()
+        if not leadership.note_fetch(replica, broker_epoch, offset, self.log.log_end_offset, now_ms):
+            return ErrorCode.UNKNOWN_LEADER_EPOCH  # its idea of who copies this partition is another than ours
+        self._advance()
+        self._propose(leadership.plan_expand(replica, self.log.high_watermark))
+        return ErrorCode.NONE
+
+    def expire_followers(self) -> None:
+        """Propose to go on without those that lag."""
+        leadership = self.leadership
+        if leadership is not None and not leadership.is_alone:
+            now_ms = self._world.clock.monotonic_ms()
+            self._propose(leadership.plan_shrink(self.log.log_end_offset, now_ms))
+
+    def _propose(self, proposal: IsrProposal | None) -> None:
+        if proposal is not None and self.on_proposal is not None:
+            self.on_proposal(self, proposal)
+
+    def truncate_to(self, offset: int) -> None:
+        """As a follower, drop what the leader does not have."""
+        self.log.truncate_to(offset, now_ms=self._world.clock.wall_ms())
+        self._durable_to = min(self._durable_to, self.log.log_end_offset)
+
+    def start_at(self, offset: int) -> None:
+        """As a follower, drop everything and go on where the leader's log starts."""
+        self.log.start_at(offset, now_ms=self._world.clock.wall_ms())
+        self._durable_to = min(self._durable_to, offset)
+
+    def take_copy(self, record_set: memoryview, high_watermark: int, log_start_offset: int) -> None:
+        """As a follower, append what the leader has, and learn what it knows."""
+        log = self.log
+        if len(record_set):
+            log.append_as_follower(record_set, now_ms=self._world.clock.wall_ms())
+        if high_watermark > log.high_watermark:
+            log.advance_high_watermark(high_watermark)
+        if log.log_start_offset < log_start_offset <= log.high_watermark:
+            log.delete_records_before(log_start_offset)
+
+    # --- acknowledging
+
     async def acknowledge(self, offset_next: int) -> None:
-        """Return when everything below `offset_next` is as durable as the flush policy promises."""
+        """Return when everything below `offset_next` is as durable here as the flush policy promises."""
         if self.log.config.flush_policy is FlushPolicy.EVERY:
             await self.flush(offset_next)
 
+    async def replicated(self, offset_next: int, wait_ms_max: float | None = None) -> ErrorCode:
+        """Wait until everything below `offset_next` is on all in-sync replicas; the error that acks=all answers."""
+        if self.leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark >= offset_next:
+            return self._fate()
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._unreplicated[future] = offset_next
+        timer = None
+        if wait_ms_max is not None:
+            clock = self._world.clock
+            timer = clock.call_later_ms(wait_ms_max, lambda: _settle(future, ErrorCode.REQUEST_TIMED_OUT))
+        try:
+            return await future
+        finally:
+            del self._unreplicated[future]
+            if timer is not None:
+                timer.cancel()
+
     async def flush(self, offset_next: int) -> None:
         """Sync the log at least up to this offset; requests that wait together share one sync."""
-        while self._durable_to < offset_next:
+        while self._durable_to < min(offset_next, self.log.log_end_offset):  # the log may be cut meanwhile
             if self._flushing is None:
                 self._flushing = asyncio.ensure_future(self._flush())
             await asyncio.shield(self._flushing)
@@ -156,7 +301,8 @@ class Partition:
                 for file in work.files:
                     await self._world.disk.sync(file)
                 done = True
-                self._durable_to = max(self._durable_to, work.offset_next)
+                if work.generation == self.log.generation:
+                    self._durable_to = max(self._durable_to, work.offset_next)
             finally:
                 self.log.mark_flushed(work, done=done)
         finally:
@@ -168,10 +314,20 @@ class Partition:
 
     def abandon(self) -> None:
         """Let go of the files and write nothing, as a crash does."""
+        self.leadership = None
         self.log.abandon()
 
     def close(self) -> None:
         """Clean stop; whoever waits is woken and finds the partition gone."""
-        for waiter in tuple(self.waiters):
-            waiter.wake()
+        self._step_down()
         self.log.close()
+
+
+def _settle(waiting: asyncio.Future[ErrorCode], code: ErrorCode) -> None:
+    if not waiting.done():
+        waiting.set_result(code)
+
+
+def _wake(waiters: dict[Waiter, None]) -> None:
+    for waiter in tuple(waiters):
+        waiter.wake()

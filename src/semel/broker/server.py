@@ -28,6 +28,7 @@ from semel.broker.intercept import (
     Seen,
     hold,
 )
+from semel.broker.refused import Refused
 from semel.broker.registry import AnyApi, apis
 from semel.broker.sasl import AuthenticationFailed
 from semel.errors import ConnectionFailure, ProtocolError
@@ -137,6 +138,8 @@ class Server:
                 connection.abort()
 
     async def _exchange(self, connection: Connection, session: Session, frame: memoryview) -> None:
+        if self._broker.gate.closed:
+            await self._broker.gate.passed()
         if not session.authenticated and session.sasl_bare_tokens:
             return await self._take_bare_token(connection, session, bytes(frame))
         head = Head(frame)
@@ -195,6 +198,8 @@ class Server:
             return await api.answer(context, request)
         except (ProtocolError, ConnectionFailure):
             raise
+        except Refused as refused:
+            return api.refuse(request, ErrorCode(refused.code))
         except Exception:
             log.exception("broker %d: %s v%d failed", self._broker.id, api.name, context.version)
             return api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -244,6 +249,8 @@ class Server:
     async def _send(self, connection: Connection, session: Session, parts: list[Part]) -> None:
         # From here the peer is awaited, not the broker: if it takes nothing for too long it counts as idle.
         session.busy = False
+        if self._broker.gate.closed:
+            await self._broker.gate.passed()
         for part in parts:
             chunks = (part,) if isinstance(part, (bytes, bytearray, memoryview)) else part.chunks(CHUNK_BYTES)
             for chunk in chunks:

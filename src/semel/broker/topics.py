@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from semel.broker.cluster_state import GROUP_TOPIC, TRANSACTION_TOPIC, ClusterState, TopicSet
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 
 if TYPE_CHECKING:
     from semel.broker.broker import Broker
@@ -31,7 +31,7 @@ def create_topics_now(broker: Broker, names: Sequence[str]) -> None:
             continue
         try:
             planned.append(
-                broker.cluster.controller.plan_topic(
+                broker.controller.plan_topic(
                     name,
                     partitions=settings.number("num.partitions"),
                     replication_factor=settings.number("default.replication.factor"),
@@ -40,7 +40,8 @@ def create_topics_now(broker: Broker, names: Sequence[str]) -> None:
             )
         except Refused as refused:
             log.info("broker %d: %s was not created: %s", broker.id, name, refused.summary)
-    broker.cluster.controller.commit(planned)
+    if planned:
+        broker.controller.commit(planned)
 
 
 def create_internal_topic(broker: Broker, name: str) -> None:
@@ -50,12 +51,18 @@ def create_internal_topic(broker: Broker, name: str) -> None:
     prefix = "offsets.topic" if name == GROUP_TOPIC else "transaction.state.log"
     settings = broker.settings
     config = {"cleanup.policy": "compact", "compression.type": "producer"}
+    factor = replication_factor(broker, f"{prefix}.replication.factor")
     if name == GROUP_TOPIC:
         config["segment.bytes"] = settings.text("offsets.topic.segment.bytes")
-    planned = broker.cluster.controller.plan_topic(
-        name,
-        partitions=settings.number(f"{prefix}.num.partitions"),
-        replication_factor=settings.number(f"{prefix}.replication.factor"),
-        config=config,
+    else:
+        config["min.insync.replicas"] = str(min(settings.number("transaction.state.log.min.isr"), factor))
+    planned = broker.controller.plan_topic(
+        name, partitions=settings.number(f"{prefix}.num.partitions"), replication_factor=factor, config=config
     )
-    broker.cluster.controller.commit([planned])
+    broker.controller.commit([planned])
+
+
+def replication_factor(broker: Broker, key: str) -> int:
+    """The factor for an internal topic; Apache Kafka's default of three where there are that many brokers."""
+    factor = broker.settings.number(key)
+    return factor if key in broker.settings.given else min(factor, max(1, len(broker.state.nodes)))

@@ -26,6 +26,10 @@ class SlowPartition:
         self.offset_next = 0
         self.durable_to = 0
         self.index = 0
+        self.leader_epoch = 0
+
+    def check_insync(self) -> None:
+        """All replicas are in sync."""
 
     def append(self, *_: object, **__: object) -> SimpleNamespace:
         offset = self.offset_next
@@ -33,12 +37,16 @@ class SlowPartition:
         return SimpleNamespace(base_offset=offset, last_offset=offset)
 
     async def acknowledge(self, offset_next: int) -> None:
+        """Durable here, which is only half of it."""
+
+    async def replicated(self, offset_next: int) -> ErrorCode:
         turn = asyncio.get_running_loop()
         for _ in range(3):
             waiting = turn.create_future()
             turn.call_soon(waiting.set_result, None)
             await waiting
         self.durable_to = max(self.durable_to, offset_next)
+        return ErrorCode.NONE
 
 
 class ChainShell(CoordinatorShell[int, int]):

@@ -1,6 +1,7 @@
 """Produce (key 0, v3-13): append record batches to partitions this broker leads.
 
-Keeps:    B6 nothing is acknowledged before it is as durable as the flush policy promises; B7 sequence rules;
+Keeps:    B6 nothing is acknowledged before it is as durable as the flush policy promises, R8 nor with acks=all before
+          it is on all in-sync replicas; B7 sequence rules;
           T5 a transaction's first write to a partition is known to its coordinator.
 Differs:  docs/DIFFERENCES.md#k00
 Versions: v3 transactional id; v8 record errors; v9 first flexible; v10 leader hints; v11 abortable errors;
@@ -109,9 +110,7 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
     for write in writes:
         if write.is_open:
             _append(write, request.acks)
-    for write in writes:
-        if write.is_open:
-            await _acknowledge(write)
+    await _acknowledge(context, request, [write for write in writes if write.is_open])
     if request.acks == ACKS_NONE:
         _check_silently(writes)
         return None
@@ -253,12 +252,20 @@ def _say_more(write: Write, refused: AppendRefused) -> None:
     ]
 
 
-async def _acknowledge(write: Write) -> None:
-    assert write.partition is not None
-    try:
-        await write.partition.acknowledge(write.offset_next)
-    except OSError as error:
-        write.fail(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+async def _acknowledge(context: Context, request: ProduceRequest, writes: Sequence[Write]) -> None:
+    """Wait until each is durable here and, with acks=all, on all in-sync replicas; one time limit for all."""
+    monotonic_ms = context.broker.world.clock.monotonic_ms
+    deadline_ms = monotonic_ms() + request.timeout_ms
+    for write in writes:
+        assert write.partition is not None
+        try:
+            await write.partition.acknowledge(write.offset_next)
+        except OSError as error:
+            write.fail(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+            continue
+        if request.acks == ACKS_ALL:
+            wait_ms = max(0.0, deadline_ms - monotonic_ms())
+            write.row.error_code = await write.partition.replicated(write.offset_next, wait_ms)
 
 
 def _check_silently(writes: Sequence[Write]) -> None:
@@ -304,6 +311,6 @@ def _add_leader_hints(context: Context, response: ProduceResponse) -> None:
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in context.broker.cluster.nodes
+            for node in context.broker.state.nodes
             if node.id in leaders
         ]

@@ -1,6 +1,7 @@
 """Fetch (key 1, v4-17): read batches, waiting for new ones when there are too few.
 
-Keeps:    B8 a reader never gets anything at or above the high watermark (read_committed: the last stable offset).
+Keeps:    B8 a reader never gets anything at or above the high watermark (read_committed: the last stable offset); a
+          follower gets everything.
 Differs:  docs/DIFFERENCES.md#k01
 Versions: v4 isolation level; v5 log start offset; v7 sessions; v9 leader epoch; v11 rack; v12 first flexible;
           v13 topic ids; v15 replica state; v16 leader endpoints; v17 replica directory.
@@ -17,7 +18,8 @@ from uuid import UUID
 
 from semel.broker.context import Context
 from semel.broker.fetch_session import NO_SESSION, FetchPlan, Remembered, TopicKey
-from semel.broker.log_types import LogSlice, ReadRefused
+from semel.broker.links import INTERNAL
+from semel.broker.log_types import EpochEnd, LogSlice, ReadRefused
 from semel.broker.partition import READ_COMMITTED, Partition, Waiter
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
@@ -30,6 +32,7 @@ from semel.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
+    ReplicaState,
 )
 
 Row = tuple[TopicKey, Remembered, PartitionData]
@@ -61,13 +64,39 @@ async def answer(context: Context, request: FetchRequest) -> FetchResponse:
     if plan.error_code:
         return FetchResponse(error_code=plan.error_code)
     deadline_ms = context.broker.world.clock.monotonic_ms() + request.max_wait_ms
+    follower = _follower(context, request)
+    if follower is not None:
+        _note_progress(context, follower, plan)
     while True:
-        rows = _read_all(context, request, plan)
+        rows = _read_all(context, request, plan, is_follower=follower is not None)
         left_ms = deadline_ms - context.broker.world.clock.monotonic_ms()
         if left_ms <= 0 or _is_enough(rows, request.min_bytes):
             return _response(context, plan, rows)
         watched = [p for key, row in plan.partitions if (p := _find(context, key, row)) is not None]
-        await Waiter(watched).wait(context.broker.world, left_ms)
+        await Waiter(watched, is_follower=follower is not None).wait(context.broker.world, left_ms)
+
+
+def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
+    """The broker that copies; whoever else gives a replica id is served as a consumer."""
+    is_broker = context.session.principal == INTERNAL and request.replica_state.replica_id >= 0
+    return request.replica_state if is_broker else None
+
+
+def _note_progress(context: Context, follower: ReplicaState, plan: FetchPlan) -> None:
+    """What a follower asks for says what it has, unless its log has parted from ours."""
+    for key, row in plan.partitions:
+        partition = _find(context, key, row)
+        asked = row.asked
+        if partition is None or partition.check_leader_epoch(asked.current_leader_epoch):
+            continue
+        end = partition.log.offset_for_leader_epoch(asked.last_fetched_epoch)
+        is_ours = asked.last_fetched_epoch < 0 or _is_prefix(end, asked.last_fetched_epoch, asked.fetch_offset)
+        if is_ours and partition.log.log_start_offset <= asked.fetch_offset <= partition.log.log_end_offset:
+            partition.note_fetch(follower.replica_id, follower.replica_epoch, asked.fetch_offset)
+
+
+def _is_prefix(end: EpochEnd, last_fetched_epoch: int, fetch_offset: int) -> bool:
+    return end.leader_epoch == last_fetched_epoch and end.offset_next >= fetch_offset
 
 
 def _is_enough(rows: list[Row], min_bytes: int) -> bool:
@@ -95,7 +124,7 @@ def _find(context: Context, key: TopicKey, row: Remembered) -> Partition | None:
     return context.broker.partitions.get((name, row.asked.partition)) if name is not None else None
 
 
-def _read_all(context: Context, request: FetchRequest, plan: FetchPlan) -> list[Row]:
+def _read_all(context: Context, request: FetchRequest, plan: FetchPlan, *, is_follower: bool) -> list[Row]:
     left_bytes = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
     rows: list[Row] = []
     first = True
@@ -107,7 +136,10 @@ def _read_all(context: Context, request: FetchRequest, plan: FetchPlan) -> list[
             refused.aborted_transactions = ()
             rows.append((key, remembered, refused))
             continue
-        data = _read(partition, remembered, request.isolation_level, left_bytes, minimum_one_batch=first)
+        limit = partition.log.log_end_offset if is_follower else partition.readable_to(request.isolation_level)
+        data = _read(partition, remembered, request.isolation_level, limit, left_bytes, minimum_one_batch=first)
+        if is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            data.log_start_offset = partition.log.log_start_offset  # where it has to begin again
         size = _size(data)
         first = first and size == 0
         left_bytes = max(left_bytes - size, 0)
@@ -126,13 +158,12 @@ def _missing(context: Context, key: TopicKey, index: int) -> ErrorCode:
 
 
 def _read(
-    partition: Partition, row: Remembered, isolation_level: int, left_bytes: int, *, minimum_one_batch: bool
+    partition: Partition, row: Remembered, isolation_level: int, limit: int, left_bytes: int, *, minimum_one_batch: bool
 ) -> PartitionData:
     asked, log = row.asked, partition.log
     wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
     if wrong_epoch:
         return _refused(asked.partition, wrong_epoch)
-    limit = partition.readable_to(isolation_level)
     data = PartitionData(
         partition_index=asked.partition,
         high_watermark=log.high_watermark,
@@ -142,7 +173,8 @@ def _read(
     )
     if asked.last_fetched_epoch >= 0 and _diverged(partition, row, data):
         return data
-    if not log.log_start_offset <= asked.fetch_offset <= log.high_watermark:
+    # Up to the log end, not the high watermark: a new leader may not know yet how far its predecessor let clients read.
+    if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
         return _refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     size_max = min(asked.partition_max_bytes, left_bytes)
     if asked.fetch_offset >= limit or (size_max <= 0 and not minimum_one_batch):
@@ -172,7 +204,7 @@ def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> boo
         data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
         return True
-    if end.leader_epoch == row.asked.last_fetched_epoch and end.offset_next >= row.asked.fetch_offset:
+    if _is_prefix(end, row.asked.last_fetched_epoch, row.asked.fetch_offset):
         return False
     data.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.offset_next)
     return True
@@ -226,6 +258,6 @@ def _with_leader(context: Context, key: TopicKey, data: PartitionData) -> Partit
 def _endpoints(context: Context, leaders: set[int]) -> list[NodeEndpoint]:
     return [
         NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-        for node in context.broker.cluster.nodes
+        for node in context.broker.state.nodes
         if node.id in leaders
     ]

@@ -30,6 +30,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 FIRST_VERSIONS = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NO_LEADER_EPOCH = -1
+OFFSET_NOT_AVAILABLE_FIRST = 5
 
 
 def refuse(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
@@ -89,6 +90,11 @@ def _look_up(
     if response.error_code:
         return response
     found = _find(partition, row.timestamp, isolation_level)
+    if not partition.is_settled and (found is None or row.timestamp == LATEST):
+        # A new leader does not know yet how far its predecessor let clients read.
+        is_known = context.version >= OFFSET_NOT_AVAILABLE_FIRST
+        response.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+        return response
     if found is not None:
         response.offset, response.timestamp = found.offset, found.timestamp_ms
         response.leader_epoch = found.leader_epoch

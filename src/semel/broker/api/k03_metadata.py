@@ -12,7 +12,8 @@ from uuid import UUID
 
 from semel.broker.cluster_state import OFFLINE, Topic
 from semel.broker.context import Context
-from semel.broker.controller import Refused, check_topic_name
+from semel.broker.controller import check_topic_name
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.broker.topics import create_topics_now
 from semel.protocol.error_codes import ErrorCode
@@ -57,10 +58,10 @@ async def answer(context: Context, request: MetadataRequest) -> MetadataResponse
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in context.broker.cluster.nodes
+            for node in context.broker.state.nodes
         ],
         cluster_id=state.cluster_id,
-        controller_id=context.broker.cluster.controller_id,
+        controller_id=context.broker.state.controller_id,
         topics=topics,
         cluster_authorized_operations=cluster_operations,
     )
@@ -96,7 +97,7 @@ def _unknown(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Metada
 
 
 def _describe(context: Context, topic: Topic) -> MetadataResponseTopic:
-    alive = {node.id for node in context.broker.cluster.nodes}
+    alive = {node.id for node in context.broker.state.nodes}
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,

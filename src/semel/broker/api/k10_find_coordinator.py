@@ -10,6 +10,7 @@ from __future__ import annotations
 from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE, TRANSACTION_TOPIC
 from semel.broker.context import Context
 from semel.broker.coordinators import coordinator_partition
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.broker.topics import create_internal_topic
 from semel.protocol.error_codes import ErrorCode
@@ -47,10 +48,20 @@ def _find(context: Context, key_type: int, key: str) -> Coordinator:
         message = f"There is no coordinator of type {key_type} here."
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
     broker = context.broker
-    create_internal_topic(broker, TOPICS[key_type])
-    topic = broker.state.topics[TOPICS[key_type]]
+    try:
+        create_internal_topic(broker, TOPICS[key_type])
+    except Refused as refused:
+        return _not_available(key, refused.summary)
+    topic = broker.state.topics.get(TOPICS[key_type])
+    if topic is None:
+        return _not_available(key, "the topic of the coordinators is being created")
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
-    node = next((node for node in broker.cluster.nodes if node.id == leader and leader != OFFLINE), None)
+    node = next((node for node in broker.state.nodes if node.id == leader and leader != OFFLINE), None)
     if node is None:
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _not_available(key, None)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)
+
+
+def _not_available(key: str, message: str | None) -> Coordinator:
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from semel.broker.cluster_state import TopicSet
 from semel.broker.config import TOPIC_KEYS, effective_topic_config
 from semel.broker.context import Context
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_topics import (
@@ -52,7 +52,7 @@ async def answer(context: Context, request: CreateTopicsRequest) -> CreateTopics
         planned.append(plan)
         rows.append(_created(context, plan))
     if not request.validate_only:
-        context.broker.cluster.controller.commit(planned)
+        context.broker.controller.commit(planned)
     return CreateTopicsResponse(topics=rows)
 
 
@@ -70,7 +70,7 @@ def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
     empty = next((row.name for row in topic.configs if row.value is None), None)
     if empty is not None:
         raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {empty}")
-    return context.broker.cluster.controller.plan_topic(
+    return context.broker.controller.plan_topic(
         topic.name,
         partitions=settings.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions,
         replication_factor=(

@@ -8,7 +8,7 @@ Sources:  KIP-4, KIP-516, KIP-599.
 from __future__ import annotations
 
 from semel.broker.context import Context
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.delete_topics import (
@@ -61,7 +61,7 @@ def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
     else:
         name = row.name or ""
     result = DeletableTopicResult(name=name, topic_id=state.topics[name].id if name in state.topics else None)
-    controller = context.broker.cluster.controller
+    controller = context.broker.controller
     try:
         controller.commit([controller.plan_removal(name)])
     except Refused as refused:

@@ -79,12 +79,16 @@ async def _write(context: Context, marker: WritableTxnMarker, topic: str, index:
         coordinator_epoch=marker.coordinator_epoch,
     )
     try:
+        partition.check_insync()
         result = partition.append(
             memoryview(bytearray(batch)),
             origin=Origin.COORDINATOR,
             transaction_version=marker.transaction_version,
         )
         await partition.acknowledge(result.last_offset + 1)
+        code = await partition.replicated(result.last_offset + 1)
+        if code:
+            return code
     except AppendRefused as refused:
         return ErrorCode(refused.code)
     except OSError:

@@ -17,7 +17,8 @@ from semel.broker.config_view import (
     topic_settings,
 )
 from semel.broker.context import Context
-from semel.broker.controller import Refused, check_topic_name
+from semel.broker.controller import check_topic_name
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_configs import (

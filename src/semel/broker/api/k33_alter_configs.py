@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from semel.broker.config_changes import Change, ResourceChanges, plan_all
 from semel.broker.context import Context
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.alter_configs import (
@@ -38,7 +38,7 @@ def _row(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -
 @api(AlterConfigsRequest, AlterConfigsResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Plan every resource, then commit those that passed as one change."""
-    broker, controller = context.broker, context.broker.cluster.controller
+    broker, controller = context.broker, context.broker.controller
     wanted = [_wanted(resource) for resource in request.resources]
     planned = plan_all(controller, broker.id, wanted, replace_all=True)
     if not request.validate_only:

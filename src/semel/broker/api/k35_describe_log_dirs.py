@@ -32,7 +32,7 @@ def refuse(_: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsRespons
 @api(DescribeLogDirsRequest, DescribeLogDirsResponse, first=1, last=5, refuse=refuse)
 async def answer(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe the partitions asked for that are here; null asks for all."""
-    here = context.broker.partitions
+    here = context.broker.replicas
     keys: Iterable[tuple[str, int]] = here
     if request.topics is not None:
         keys = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from semel.broker.cluster_state import MetadataRecord
 from semel.broker.context import Context
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_partitions import (
@@ -41,7 +41,7 @@ async def answer(context: Context, request: CreatePartitionsRequest) -> CreatePa
         except Refused as refused:
             result.error_code, result.error_message = ErrorCode(refused.code), refused.summary
     if not request.validate_only:
-        context.broker.cluster.controller.commit(planned)
+        context.broker.controller.commit(planned)
     return CreatePartitionsResponse(results=rows)
 
 
@@ -49,4 +49,4 @@ def _plan(context: Context, topic: CreatePartitionsTopic, *, is_twice: bool) -> 
     if is_twice:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     assignments = None if topic.assignments is None else [row.broker_ids for row in topic.assignments]
-    return context.broker.cluster.controller.plan_more_partitions(topic.name, topic.count, assignments)
+    return context.broker.controller.plan_more_partitions(topic.name, topic.count, assignments)

@@ -12,7 +12,7 @@ from collections import Counter
 
 from semel.broker.cluster_state import CredentialSet
 from semel.broker.context import Context
-from semel.broker.controller import Refused
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.broker.sasl import StoredCredentials
 from semel.broker.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISM_NUMBERS, credential_of
@@ -41,7 +41,7 @@ def refuse(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterU
 @api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, first=0, last=0, refuse=refuse)
 async def answer(context: Context, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
     """Plan every user on its own merits, then commit those that passed in one batch."""
-    controller = context.broker.cluster.controller
+    controller = context.broker.controller
     changes: list[Alteration] = [*request.deletions, *request.upsertions]
     times = Counter(change.name for change in changes)
     planned: list[CredentialSet] = []

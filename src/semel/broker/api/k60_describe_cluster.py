@@ -41,10 +41,10 @@ async def answer(context: Context, request: DescribeClusterRequest) -> DescribeC
     response = DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=context.broker.state.cluster_id,
-        controller_id=context.broker.cluster.controller_id,
+        controller_id=context.broker.state.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in context.broker.cluster.nodes
+            for node in context.broker.state.nodes
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from semel.broker.api.k00_produce import missing_partition
 from semel.broker.context import Context
-from semel.broker.controller import Refused, check_topic_name
+from semel.broker.controller import check_topic_name
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_producers import (

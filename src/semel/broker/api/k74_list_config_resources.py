@@ -43,6 +43,6 @@ def _names(context: Context, kind: int) -> list[str]:
         case ResourceType.TOPIC:
             return sorted(context.broker.state.topics)
         case ResourceType.BROKER:
-            return [str(node.id) for node in context.broker.cluster.nodes]
+            return [str(node.id) for node in context.broker.state.nodes]
         case _:
             return []

@@ -11,7 +11,8 @@ from __future__ import annotations
 from semel.broker.api.k03_metadata import ALL_TOPIC_OPERATIONS
 from semel.broker.cluster_state import Topic
 from semel.broker.context import Context
-from semel.broker.controller import Refused, check_topic_name
+from semel.broker.controller import check_topic_name
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_topic_partitions import (
@@ -88,7 +89,7 @@ def _fault(name: str) -> ErrorCode:
 def _partitions(
     context: Context, topic: Topic, first: int, count: int
 ) -> list[DescribeTopicPartitionsResponsePartition]:
-    alive = {node.id for node in context.broker.cluster.nodes}
+    alive = {node.id for node in context.broker.state.nodes}
     return [
         DescribeTopicPartitionsResponsePartition(
             partition_index=index,

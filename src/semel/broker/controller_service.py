@@ -1,0 +1,213 @@
+"""The active controller at work: it hears brokers, fences silent ones, and decides about leaders and in-sync replicas.
+
+Keeps: R2 a proposal of in-sync replicas is decided against the newest state, by partition epoch and broker epochs;
+       R4 to R7 of `elections` and `metadata_store`.
+Why:   all brokers run on one event loop with the controller. When that loop was held up, the controller did not listen
+       either: the time by which its own timer is late is taken off everybody's silence.
+Sources: KIP-497, KIP-631, KIP-841, KIP-903.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from semel.broker.cluster_state import OFFLINE, ClusterState, MetadataRecord, PartitionState, Topic
+from semel.broker.config import BrokerSettings
+from semel.broker.controller import Controller
+from semel.broker.controller_messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    PartitionId,
+)
+from semel.broker.elections import (
+    in_assignment_order,
+    placed,
+    plan_fenced,
+    plan_offline,
+    plan_registered,
+    plan_unfenced,
+)
+from semel.broker.gate import Gate, gated
+from semel.broker.publishing import Publisher
+from semel.broker.reassignment import completed
+from semel.broker.refused import Refused
+from semel.broker.replication import NO_BROKER_EPOCH, IsrProposal
+from semel.broker.sessions import Sessions
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.message import Message
+from semel.world.clock import Timer
+from semel.world.world import World
+
+log = logging.getLogger("semel.broker")
+
+UNCLEAN = "unclean.leader.election.enable"
+TICKS_PER_SESSION = 8
+
+
+class ControllerService:
+    """One life of the active controller."""
+
+    def __init__(self, world: World, controller: Controller, settings: BrokerSettings, publisher: Publisher) -> None:
+        """Nothing is done before `start`."""
+        self.gate = Gate()
+        self.clock = gated(world, self.gate).clock
+        self.controller = controller
+        self._settings = settings
+        self._publisher = publisher
+        timeout_ms = settings.number("broker.session.timeout.ms")
+        self._sessions = Sessions(timeout_ms)
+        self._tick_ms = max(1.0, timeout_ms / TICKS_PER_SESSION)
+        self._tick_due_ms = 0.0
+        self._timer: Timer | None = None
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest state."""
+        return self.controller.state
+
+    def start(self) -> None:
+        """Begin to listen; whoever is alive by the log gets a whole session to be heard of."""
+        now_ms = self.clock.monotonic_ms()
+        for broker_id in self.state.brokers:
+            if self.state.is_alive(broker_id):
+                self._sessions.touch(broker_id, now_ms)
+        self._schedule()
+
+    def stop(self) -> None:
+        """Do nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def may_be_unclean(self, topic: Topic) -> bool:
+        """Whether a replica that may lack records can lead this topic's partitions when nobody else can."""
+        dynamic = self.state.broker_configs.get("", {})
+        text = topic.config.get(UNCLEAN) or dynamic.get(UNCLEAN) or self._settings.text(UNCLEAN)
+        return text.lower() == "true"
+
+    # --- time
+
+    def _schedule(self) -> None:
+        self._tick_due_ms = self.clock.monotonic_ms() + self._tick_ms
+        self._timer = self.clock.call_later_ms(self._tick_ms, self._tick)
+
+    def _tick(self) -> None:
+        now_ms = self.clock.monotonic_ms()
+        self._sessions.excuse(max(0.0, now_ms - self._tick_due_ms))
+        try:
+            for broker_id in self._sessions.expired(now_ms):
+                log.info("broker %d is fenced: it was silent for too long", broker_id)
+                self.lost(broker_id)
+            if _has_offline(self.state):
+                self.controller.commit(plan_offline(self.state, self.may_be_unclean))
+        except Refused as refused:  # a newer controller has taken over while this one was stopped
+            log.info("the controller of epoch %d resigns: %s", self.controller.epoch, refused.summary)
+            return
+        self._publisher.deliver()
+        self._schedule()
+
+    def connection_closed(self, broker_id: int) -> None:
+        """A broker has died; a controller that is itself no longer active leaves that to the next one."""
+        with contextlib.suppress(Refused):
+            self.lost(broker_id)
+
+    def lost(self, broker_id: int) -> None:
+        """A broker is gone: its session has ended, or its connection was closed."""
+        self._sessions.end(broker_id)
+        self.controller.commit(plan_fenced(self.state, broker_id, self.may_be_unclean))
+
+    # --- requests
+
+    async def answer_link(self, source: int, request: Message, version: int) -> Message:  # noqa: ARG002
+        """Answer a broker."""
+        try:
+            match request:
+                case BrokerRegistrationRequest():
+                    return self._register(request)
+                case BrokerHeartbeatRequest():
+                    return self._hear(request)
+                case AlterPartitionRequest():
+                    return self._alter(request)
+        except Refused as refused:
+            return self.refuse_link(request, ErrorCode(refused.code))
+        raise AssertionError(f"brokers do not send {type(request).__name__} to the controller")
+
+    def refuse_link(self, request: Message, code: ErrorCode) -> Message:
+        """The error for all of the request."""
+        match request:
+            case BrokerRegistrationRequest():
+                return BrokerRegistrationResponse(error_code=code)
+            case AlterPartitionRequest():
+                return AlterPartitionResponse(error_code=code)
+            case _:
+                return BrokerHeartbeatResponse(error_code=code)
+
+    def _register(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        node = request.node
+        self._sessions.touch(node.id, self.clock.monotonic_ms())
+        self.controller.commit(plan_registered(self.state, node, self.may_be_unclean))
+        return BrokerRegistrationResponse(broker_epoch=self.state.brokers[node.id].broker_epoch)
+
+    def _hear(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        broker_id = request.broker_id
+        registration = self.state.brokers.get(broker_id)
+        if registration is None or registration.broker_epoch != request.broker_epoch:
+            return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        if request.want_shut_down:
+            self.lost(broker_id)
+            return BrokerHeartbeatResponse()
+        self._publisher.deliver()
+        if not self._publisher.is_current(broker_id):  # it speaks but does not hear: no good as a leader
+            return BrokerHeartbeatResponse(is_fenced=registration.fenced)
+        self._sessions.touch(broker_id, self.clock.monotonic_ms())
+        if registration.fenced:
+            log.info("broker %d is back", broker_id)
+            self.controller.commit(plan_unfenced(self.state, broker_id, self.may_be_unclean))
+        return BrokerHeartbeatResponse(is_fenced=False)
+
+    def _alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Decide proposals one by one, write what was accepted together."""
+        registration = self.state.brokers.get(request.broker_id)
+        if registration is None or registration.broker_epoch != request.broker_epoch:
+            return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        codes: dict[PartitionId, ErrorCode] = {}
+        records: list[MetadataRecord] = []
+        for key, proposal in request.proposals.items():
+            topic = self.state.topic_by_id(key[0])
+            if topic is None or key[1] >= len(topic.partitions):
+                codes[key] = ErrorCode.UNKNOWN_TOPIC_ID
+                continue
+            place = topic.partitions[key[1]]
+            codes[key] = _fault(place, request.broker_id, proposal, self._alive_epochs())
+            if not codes[key]:
+                accepted = replace(place, isr=in_assignment_order(place, proposal.replicas))
+                records.append(placed(topic, key[1], completed(accepted, self.state.is_alive)))
+        self.controller.commit(records)
+        return AlterPartitionResponse(codes=codes)
+
+    def _alive_epochs(self) -> Mapping[int, int]:
+        return {one: registered.broker_epoch for one, registered in self.state.brokers.items() if not registered.fenced}
+
+
+def _fault(place: PartitionState, source: int, proposal: IsrProposal, alive: Mapping[int, int]) -> ErrorCode:
+    """Why a proposal cannot be accepted."""
+    if place.leader != source or proposal.leader_epoch != place.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if proposal.partition_epoch != place.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if source not in proposal.replicas or not set(proposal.replicas) <= set(place.replicas):
+        return ErrorCode.INVALID_REQUEST
+    for replica, broker_epoch in proposal.isr:
+        if replica not in alive or broker_epoch not in (NO_BROKER_EPOCH, alive[replica]):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _has_offline(state: ClusterState) -> bool:
+    return any(place.leader == OFFLINE for topic in state.topics.values() for place in topic.partitions)
