@@ -121,6 +121,11 @@ class ClusterCore:
             raise Refused(ErrorCode.NOT_CONTROLLER, "no controller is active")
         return self._service.controller
 
+    @property
+    def has_controller(self) -> bool:
+        """Whether a controller is active now."""
+        return self._service is not None and not self._service.gate.closed
+
     def controller_for(self, broker_id: int) -> Controller:
         """The active controller, if this broker can reach it and be answered."""
         service = self._service
@@ -336,18 +341,34 @@ class ClusterCore:
         self._takeover = None
         self.start_controller()
 
+    def world(self, party_id: int) -> World:
+        """The clock, randomness, disk and network of a broker, or of the controller (0)."""
+        self._check_party(party_id)
+        return self._worlds(party_id)
+
+    def _check_party(self, party_id: int) -> None:
+        if not 0 <= party_id <= self.settings.brokers:
+            raise ConfigError(f"there is no broker {party_id}", you_want=f"0 to {self.settings.brokers}")
+
     def cut(self, source: int, target: int, *, one_way: bool = False) -> None:
         """Let nothing pass between two parties; 0 is the controller."""
         for party_id in (source, target):
-            if not 0 <= party_id <= self.settings.brokers:
-                raise ConfigError(f"there is no broker {party_id}", you_want=f"0 to {self.settings.brokers}")
+            self._check_party(party_id)
         self.links.cut(source, target)
         if not one_way:
             self.links.cut(target, source)
 
+    def mend(self, source: int, target: int) -> None:
+        """Let everything pass again between two parties, and them hear what they missed."""
+        self.links.mend(source, target)
+        self._catch_up()
+
     def heal(self) -> None:
         """Let everything pass again, and everybody hear what they missed."""
         self.links.heal()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         if self._service is not None:
             self._service.gate.call(self._publisher.deliver)
 

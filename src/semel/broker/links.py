@@ -8,6 +8,7 @@ A party that is stopped in place (`gate`) takes nothing and hears nothing until 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -54,6 +55,7 @@ class Links:
         self._find = find
         self._intercepts = intercepts
         self._cut: set[tuple[int, int]] = set()
+        self._lost: Counter[tuple[int, int]] = Counter()
         self._under_way: dict[int, dict[asyncio.Future[Message | None], None]] = {}
 
     def drop(self, target: int) -> None:
@@ -65,9 +67,17 @@ class Links:
         """Let nothing pass from one party to another."""
         self._cut.add((source, target))
 
+    def mend(self, source: int, target: int) -> None:
+        """Let everything pass again between two parties, both ways."""
+        self._cut -= {(source, target), (target, source)}
+
     def heal(self) -> None:
         """Let everything pass again."""
         self._cut.clear()
+
+    def lost_between(self, source: int, target: int) -> int:
+        """How many requests and answers did not pass because the link between the two was cut, either way."""
+        return self._lost[source, target] + self._lost[target, source]
 
     def is_open(self, source: int, target: int) -> bool:
         """Whether something could pass."""
@@ -116,7 +126,10 @@ class Links:
 
     def _reached(self, source: int, target: int) -> Party:
         party = self._find(target)
-        if party is None or not self.is_open(source, target):
+        if not self.is_open(source, target):
+            self._lost[source, target] += 1
+            party = None
+        if party is None:
             raise ConnectionFailure(f"{_name(target)} cannot be reached from {_name(source)}")
         return party
 
