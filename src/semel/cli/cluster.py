@@ -1,7 +1,8 @@
-"""`semel cluster`: start, list and stop Kafka clusters on this machine.
+"""`semel cluster`: start, list, stop and break Kafka clusters on this machine.
 
 `start` runs in the foreground until Ctrl-C and prints the bootstrap addresses on stdout; with `--detach` it returns
-when the cluster is up. The engine is the embedded cluster, or Apache Kafka from its jars.
+when the cluster is up. The engine is the embedded cluster, or Apache Kafka from its jars. The verbs that break and mend
+a running cluster are in cluster_faults.py.
 """
 
 import argparse
@@ -16,12 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from semel.cli import cluster_faults
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
 from semel.errors import ConfigError, EnvironmentFailure
 
 if TYPE_CHECKING:
     from semel.engine.apache import ApacheCluster
+    from semel.engine.control import Control
     from semel.engine.embedded import Cluster
     from semel.engine.running import Running
 
@@ -31,8 +34,8 @@ SETTING_EXAMPLE = "--set auto.create.topics.enable=false"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the three verbs."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="start|status|stop")
+    """Add the verbs."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="start|status|stop|kill|pause|…")
     start = verbs.add_parser("start", help="start a cluster and run it until Ctrl-C")
     start.add_argument("--engine", choices=["embedded", "apache"], default="embedded", help="default: embedded")
     start.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default 3)")
@@ -50,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for verb in (start, status, stop):
         verb.add_argument("--name", default="default" if verb is not status else None, help="name of the cluster")
         add_format(verb)
+    cluster_faults.configure(verbs)
 
 
 def run(options: argparse.Namespace) -> ExitCode:
@@ -59,8 +63,10 @@ def run(options: argparse.Namespace) -> ExitCode:
             return _start_detached(options) if options.detach else _start(options)
         case "status":
             return _status(options)
-        case _:
+        case "stop":
             return _stop(options)
+        case _:
+            return cluster_faults.run(options)
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:
@@ -76,7 +82,7 @@ def _start(options: argparse.Namespace) -> ExitCode:
 
     claim = Claim(options.name)
     try:
-        with _stopping_signals() as stopped, _cluster(options) as cluster:
+        with _stopping_signals() as stopped, _cluster(options) as cluster, _controlled(cluster) as control:
             running = Running(
                 name=options.name,
                 engine=options.engine,
@@ -85,6 +91,8 @@ def _start(options: argparse.Namespace) -> ExitCode:
                 data=str(cluster.data),
                 pid=os.getpid(),
                 started_ms=RealClock().wall_ms(),
+                control_port=control.port if control is not None else 0,
+                token=control.token if control is not None else "",
             )
             claim.publish(running)
             _tell(options, running)
@@ -111,6 +119,23 @@ def _cluster(options: argparse.Namespace) -> "Cluster | ApacheCluster":
         flush=options.flush,
         config=_settings(options.set),
     )
+
+
+@contextmanager
+def _controlled(cluster: "Cluster | ApacheCluster") -> "Iterator[Control | None]":
+    """A control socket for as long as the cluster runs, where it can have one."""
+    from semel.engine.embedded import Cluster
+
+    if not isinstance(cluster, Cluster):
+        yield None
+        return
+    from semel.engine.control import Control
+
+    control = Control(cluster)
+    try:
+        yield control
+    finally:
+        control.close()
 
 
 def _tell(options: argparse.Namespace, running: "Running") -> None:
@@ -189,9 +214,7 @@ def _status(options: argparse.Namespace) -> ExitCode:
 
 
 def _print_all(found: list["Running"]) -> None:
-    from dataclasses import asdict
-
-    print_json({"schema": 1, "clusters": [asdict(one) for one in found]})
+    print_json({"schema": 1, "clusters": [one.shown() for one in found]})
     sys.stdout.flush()
 
 

@@ -26,6 +26,7 @@ from semel.broker.intercept import Action, Hook, Seen
 from semel.broker.log_config import FlushPolicy
 from semel.engine.self_signed import TlsFiles
 from semel.engine.tls import Security
+from semel.engine.trouble import RUN_S_MAX, Troubled
 from semel.errors import ConfigError, EnvironmentFailure
 from semel.world.world import real_world
 
@@ -94,7 +95,7 @@ def _specs(topics: Sequence[str | TopicSpec]) -> tuple[TopicSpec, ...]:
     return tuple(TopicSpec.parse(topic) if isinstance(topic, str) else topic for topic in topics)
 
 
-class Cluster:
+class Cluster(Troubled):
     """An embedded cluster; start it with `with` or `async with`, or with `start()` and `stop()`."""
 
     def __init__(
@@ -241,17 +242,19 @@ class Cluster:
         intercepts = self.core.intercepts
         self._on_loop(intercepts.clear if hook is None else lambda: intercepts.remove(hook))
 
-    def kill(self, broker_id: int) -> None:
-        """Let a broker die as a killed process does: its files are all that is left."""
-        self._on_loop(lambda: self.core.kill(broker_id))
+    def _wait_dead(self, broker_id: int) -> None:
         if self._thread is not None:
             self._thread.call(self.core.wait_dead(broker_id), STOP_S_MAX)
 
-    def restart(self, broker_id: int) -> None:
-        """Start a broker again on its old port and from its files; one that runs is killed first."""
+    def run(self, work: Callable[[ClusterCore], Coroutine[object, object, T]], *, seconds_max: float = RUN_S_MAX) -> T:
+        """Run a coroutine on the cluster's own loop, from the thread that started the cluster, and wait for it."""
+        core = self.core
         if self._thread is None:
-            raise ConfigError("in async code restart a broker with `await cluster.core.restart(…)`")
-        self._thread.call(self.core.restart(broker_id), START_S_MAX)
+            raise ConfigError(
+                "a cluster started with `async with` has no thread of its own to wait for",
+                you_want="await the call: restart_async, kill_async, or what `core` has",
+            )
+        return self._thread.call(work(core), seconds_max)
 
     def _on_loop(self, function: Callable[[], T]) -> T:
         async def run() -> T:

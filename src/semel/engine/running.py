@@ -34,6 +34,12 @@ class Running:
     data: str
     pid: int
     started_ms: int
+    control_port: int = 0  # 0: it has no control socket
+    token: str = ""
+
+    def shown(self) -> dict[str, object]:
+        """Everything that may be printed: without the token, which lets its owner break the cluster."""
+        return {name: value for name, value in asdict(self).items() if name != "token"}
 
 
 def _file(name: str) -> Path:
@@ -50,6 +56,7 @@ class Claim:
         self._path = _file(name)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.fchmod(self._descriptor, 0o600)  # a file that somebody else left may have another mode
         if not _lock(self._descriptor):
             os.close(self._descriptor)
             raise EnvironmentFailure(

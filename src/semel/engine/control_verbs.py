@@ -1,0 +1,62 @@
+"""What a running cluster can be asked to do over its control socket, and what each verb needs to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from semel.engine import trouble
+from semel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from semel.broker.cluster import ClusterCore
+
+Work = Callable[..., Awaitable[None] | None]
+Kinds = Mapping[str, type[object] | tuple[type[object], ...]]
+
+BROKER: Kinds = {"broker": int}
+VERBS: Mapping[str, tuple[Work, Kinds]] = {
+    "kill": (trouble.kill, BROKER),
+    "restart": (lambda core, broker: core.restart(broker), BROKER),
+    "pause": (lambda core, broker: core.pause(broker), BROKER),
+    "resume": (lambda core, broker: core.resume(broker), BROKER),
+    "split": (
+        lambda core, source, target, one_way: core.cut(source, target, one_way=one_way),
+        {"source": int, "target": int, "one_way": bool},
+    ),
+    "heal": (lambda core: core.heal(), {}),
+    "move-leader": (
+        lambda core, topic, partition, broker: core.move_leader(topic, partition, broker),
+        {"topic": str, "partition": int, "broker": int},
+    ),
+    "kill-controller": (lambda core: core.kill_controller(), {}),
+    "slow-disk": (
+        trouble.slow_disk,
+        {"broker": int, "sync_ms": (int, float)},
+    ),
+    "fill-disk": (
+        trouble.fill_disk,
+        {"broker": int, "room_bytes": (int, type(None))},
+    ),
+    "jump-clock": (trouble.jump_clock, {"broker": int, "ms": int}),
+}
+
+
+async def do(core: ClusterCore, verb: object, arguments: object) -> None:
+    """Do what was asked, or raise ConfigError when it makes no sense."""
+    if not isinstance(verb, str) or verb not in VERBS:
+        raise ConfigError(f"a cluster cannot {verb!r}", you_want=", ".join(VERBS))
+    work, kinds = VERBS[verb]
+    result = work(core, *_checked(verb, arguments, kinds))
+    if result is not None:
+        await result
+
+
+def _checked(verb: str, arguments: object, kinds: Kinds) -> list[object]:
+    if not isinstance(arguments, dict) or arguments.keys() != kinds.keys():
+        raise ConfigError(f"{verb} needs exactly: {', '.join(kinds) or 'nothing'}")
+    for name, kind in kinds.items():
+        value = arguments[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ConfigError(f"{verb}: {name} cannot be {value!r}")
+    return [arguments[name] for name in kinds]

@@ -1,0 +1,99 @@
+"""Every fault by its name, and how one is read from text or from JSON."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Union, get_args, get_origin, get_type_hints
+
+from semel.errors import ConfigError
+from semel.faults.clock_jump import ClockJump
+from semel.faults.cut_response import CutResponse
+from semel.faults.delay_message import DelayMessage
+from semel.faults.fault import Fault, Setting
+from semel.faults.full_disk import FullDisk
+from semel.faults.kill_broker import KillBroker
+from semel.faults.kill_controller import KillController
+from semel.faults.lose_request import LoseRequest
+from semel.faults.lose_response import LoseResponse
+from semel.faults.lost_sync import LostSync
+from semel.faults.move_leader import MoveLeader
+from semel.faults.pause_broker import PauseBroker
+from semel.faults.refuse_request import RefuseRequest
+from semel.faults.restart_broker import RestartBroker
+from semel.faults.slow_disk import SlowDisk
+from semel.faults.split_network import SplitNetwork
+from semel.faults.torn_write import TornWrite
+
+FAULTS: Mapping[str, type[Fault]] = {
+    kind.name: kind
+    for kind in (
+        KillBroker,
+        RestartBroker,
+        PauseBroker,
+        SplitNetwork,
+        MoveLeader,
+        KillController,
+        SlowDisk,
+        FullDisk,
+        TornWrite,
+        LostSync,
+        ClockJump,
+        LoseRequest,
+        LoseResponse,
+        DelayMessage,
+        RefuseRequest,
+        CutResponse,
+    )
+}
+_READERS: Mapping[object, Callable[[str], Setting]] = {
+    bool: lambda text: {"true": True, "false": False}[text.lower()],
+    int: int,
+    float: float,
+    str: str,
+}
+
+
+def parse(text: str) -> Fault:
+    """Read `name setting=value …`, as faults are written."""
+    name, *pairs = text.split() or [""]
+    unreadable = [pair for pair in pairs if "=" not in pair]
+    if unreadable:
+        raise ConfigError(f"{unreadable[0]!r} is not a setting of a fault", you_wrote=text, you_want=example(name))
+    return make(name, dict(pair.split("=", 1) for pair in pairs))
+
+
+def make(name: str, settings: Mapping[str, Setting]) -> Fault:
+    """Make the fault of this name; settings may be text."""
+    kind = FAULTS.get(name)
+    if kind is None:
+        raise ConfigError(f"no fault is called {name!r}", you_want=", ".join(FAULTS))
+    known = {one.name for one in fields(kind) if one.init}
+    needed = {one.name for one in fields(kind) if one.init and one.default is MISSING}
+    if unknown := sorted(set(settings) - known):
+        raise ConfigError(f"{name} has no setting {unknown[0]!r}", you_want=example(name))
+    if missing := sorted(needed - set(settings)):
+        raise ConfigError(f"{name} needs {', '.join(missing)}", you_want=example(name))
+    hints = get_type_hints(kind)
+    return kind(**{key: _read(name, key, value, hints[key]) for key, value in settings.items()})
+
+
+def example(name: str) -> str:
+    """Show how this fault is written."""
+    kind = FAULTS.get(name)
+    if kind is None:
+        return ", ".join(FAULTS)
+    shown = [f"{one.name}=…" if one.default is MISSING else f"[{one.name}=…]" for one in fields(kind) if one.init]
+    return " ".join([name, *shown])
+
+
+def _read(name: str, key: str, value: Setting, hint: object) -> Setting:
+    allowed = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if value is None and type(None) in allowed:
+        return None
+    kind = next(one for one in allowed if one is not type(None))
+    try:
+        return _READERS[kind](str(value))
+    except (ValueError, KeyError):
+        raise ConfigError(f"{name}: {key} cannot be {value!r}", you_want=example(name)) from None
