@@ -1,5 +1,6 @@
 """ElectLeaders (key 43, v0-2): make the preferred replica the leader, or any replica of an offline partition.
 
+Keeps:    R4 the preferred replica leads only if it is in sync; an unclean election is held only where nobody leads.
 Differs:  docs/DIFFERENCES.md#k43
 Versions: v1 election type; v2 first flexible.
 Sources:  KIP-183, KIP-460.
@@ -7,8 +8,11 @@ Sources:  KIP-183, KIP-460.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import OFFLINE, ClusterState, PartitionState
+from semel.broker.cluster_state import OFFLINE, ClusterState, MetadataRecord, Topic
 from semel.broker.context import Context
+from semel.broker.controller import Controller
+from semel.broker.elections import elected, placed, plan_leader
+from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.elect_leaders import (
@@ -39,28 +43,28 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
 
 @api(ElectLeadersRequest, ElectLeadersResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Say of each partition why it keeps its leader; null asks for all, and hears only of those that need one."""
+    """Elect, or say why a partition keeps its leader; null asks for all, and hears only of those that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refused = refuse(request, ErrorCode.INVALID_REQUEST)
         for row in refused.replica_election_results:
             for result in row.partition_result:
                 result.error_message = f"Election type {request.election_type} is unknown."
         return refused
-    state = context.broker.state
+    controller = context.broker.controller
     asked = request.topic_partitions
     if asked is None:
         asked = [
             TopicPartitions(topic=topic.name, partitions=range(len(topic.partitions)))
-            for topic in state.topics.values()
+            for topic in controller.state.topics.values()
         ]
-    rows = [_topic(state, topic, request.election_type) for topic in asked]
+    rows = [_topic(controller, topic, request.election_type) for topic in asked]
     if request.topic_partitions is None:
         rows = [row for row in map(_without_needless, rows) if row.partition_result]
     return ElectLeadersResponse(replica_election_results=rows)
 
 
-def _topic(state: ClusterState, topic: TopicPartitions, election_type: int) -> ReplicaElectionResult:
-    rows = [_elect(state, topic.topic, index, election_type) for index in topic.partitions]
+def _topic(controller: Controller, topic: TopicPartitions, election_type: int) -> ReplicaElectionResult:
+    rows = [_elect(controller, topic.topic, index, election_type) for index in topic.partitions]
     return ReplicaElectionResult(topic=topic.topic, partition_result=rows)
 
 
@@ -69,24 +73,40 @@ def _without_needless(row: ReplicaElectionResult) -> ReplicaElectionResult:
     return ReplicaElectionResult(topic=row.topic, partition_result=kept)
 
 
-def _elect(state: ClusterState, topic: str, index: int, election_type: int) -> PartitionResult:
+def _elect(controller: Controller, topic: str, index: int, election_type: int) -> PartitionResult:
+    state = controller.state
     known = state.topics.get(topic)
     if known is None:
         return _result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
     if not 0 <= index < len(known.partitions):
         return _result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}")
-    return _judge(index, known.partitions[index], election_type)
+    plan = _plan_unclean if election_type == UNCLEAN else _plan_preferred
+    try:
+        controller.commit(plan(state, known, index))
+    except Refused as refused:
+        return _result(index, ErrorCode(refused.code), refused.summary)
+    return _result(index, ErrorCode.NONE, None)
 
 
-def _judge(index: int, place: PartitionState, election_type: int) -> PartitionResult:
-    if election_type == UNCLEAN:
-        if place.leader != OFFLINE:
-            return _result(index, ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
-        return _result(index, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is available.")
+def _plan_unclean(state: ClusterState, topic: Topic, index: int) -> list[MetadataRecord]:
+    place = topic.partitions[index]
+    if place.leader != OFFLINE:
+        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
+    chosen = elected(place, state.is_alive, unclean=True)
+    if chosen.leader == OFFLINE:
+        raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is available.")
+    return [placed(topic, index, chosen)]
+
+
+def _plan_preferred(state: ClusterState, topic: Topic, index: int) -> list[MetadataRecord]:
+    place = topic.partitions[index]
     if place.leader == place.replicas[0]:
-        return _result(index, ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
-    return _result(index, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not available.")
+        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
+    planned = plan_leader(state, topic, index, place.replicas[0])
+    if not planned:
+        raise Refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not available.")
+    return planned
 
 
-def _result(index: int, code: ErrorCode, message: str) -> PartitionResult:
+def _result(index: int, code: ErrorCode, message: str | None) -> PartitionResult:
     return PartitionResult(partition_id=index, error_code=code, error_message=message)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, v0): the partitions on their way to other brokers: never any here.
+"""ListPartitionReassignments (key 46, v0): the partitions on their way to other brokers.
 
 Differs:  docs/DIFFERENCES.md#k46
 Versions: v0 first flexible.
@@ -7,12 +7,18 @@ Sources:  KIP-455.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from semel.broker.cluster_state import ClusterState, Topic
 from semel.broker.context import Context
+from semel.broker.reassignment import is_under_way
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 
@@ -22,6 +28,30 @@ def refuse(_: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartiti
 
 
 @api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, first=0, last=0, refuse=refuse)
-async def answer(_: Context, __: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """Nothing is under way."""
-    return ListPartitionReassignmentsResponse(error_message=None)
+async def answer(context: Context, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    """List what is under way of the partitions asked for; null asks for all."""
+    asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    rows = [_topic(topic, indexes) for topic, indexes in _wanted(context.broker.state, asked)]
+    return ListPartitionReassignmentsResponse(error_message=None, topics=[row for row in rows if row.partitions])
+
+
+def _wanted(
+    state: ClusterState, asked: Iterable[tuple[str, Iterable[int]]] | None
+) -> Iterable[tuple[Topic, Iterable[int]]]:
+    if asked is None:
+        return [(topic, range(len(topic.partitions))) for topic in state.topics.values()]
+    return [(state.topics[name], indexes) for name, indexes in asked if name in state.topics]
+
+
+def _topic(topic: Topic, indexes: Iterable[int]) -> OngoingTopicReassignment:
+    rows = [
+        OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=place.replicas,
+            adding_replicas=place.adding,
+            removing_replicas=place.removing,
+        )
+        for index in indexes
+        if 0 <= index < len(topic.partitions) and is_under_way(place := topic.partitions[index])
+    ]
+    return OngoingTopicReassignment(name=topic.name, partitions=rows)
