@@ -63,7 +63,7 @@ class Reports:
             if error is None:
                 future.set_result(delivered(message))
             else:
-                future.set_exception(delivery_failure(error, message))
+                future.set_exception(delivery_failure(error, message.topic() or ""))
                 future.exception()  # a result that nobody asks for is no reason for a warning
 
 

@@ -26,19 +26,18 @@ class KeepAlive:
         self.is_awaited = False  # whether a rebalance waits for the user
 
     def busy(self) -> None:
-        """The user got a batch."""
-        with self._changed:
-            self._since = time.monotonic()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="semel-keep-alive", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+        """The user got a batch. Nobody is woken: the thread looks at the time by itself."""
+        self._since = time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="semel-keep-alive", daemon=True)
+            self._thread.start()
 
     def back(self) -> None:
         """The user is back; `poll` may still be under way."""
-        with self._changed:
-            self._since = None
-            self._changed.notify_all()
+        self._since = None
+        if self.is_awaited:
+            with self._changed:
+                self._changed.notify_all()
 
     @property
     def is_busy(self) -> bool:
@@ -70,8 +69,9 @@ class KeepAlive:
         """Return True when somebody should poll, False when it is over."""
         with self._changed:
             while not self._stopped:
-                left_s = None if self._since is None else self._since + self._after_s - time.monotonic()
-                if left_s is not None and left_s <= 0:
+                since = self._since
+                left_s = self._after_s if since is None else since + self._after_s - time.monotonic()
+                if left_s <= 0:
                     return True
                 self._changed.wait(left_s)
             return False

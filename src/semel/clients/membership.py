@@ -73,7 +73,9 @@ class Membership:
         self._incremental = "cooperative" in str(settings.get("partition.assignment.strategy", ""))
         self._in_flight = False
         self._paused = False
+        self._closing = False
         self._early: list[Message] = []
+        self._assigned: list[Any] = []  # what `assignment()` says, which asks another thread
         self._moved: set[TopicPartition] = set()
         self._start = STARTS.get(str(settings.get("auto.offset.reset")))
 
@@ -87,7 +89,12 @@ class Membership:
         try:
             messages = self._here(records_max, wait_s)
         except confluent().KafkaException as error:
-            raise failure(error.args[0], "this member can read no more", outcome=Outcome.DID_NOT_HAPPEN) from None
+            raise failure(
+                error.args[0],
+                "this member can read no more",
+                outcome=Outcome.DID_NOT_HAPPEN,
+                next_command="close this consumer and make another",
+            ) from None
         if messages and revocations != self.revocations:
             # Some may be of partitions that went, or went and came back at another offset. Errors are told once only.
             self.read_again(messages)
@@ -119,14 +126,14 @@ class Membership:
             found = next_offsets(messages)
             self._moved -= found.keys()
             return found
-        places = self.client.position(self.client.assignment())
+        places = self.client.position(self._assigned)
         return {TopicPartition(one.topic, one.partition): one.offset for one in places if one.offset >= 0}
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read from there again, where the partition is still ours."""
         if not offsets:
             return
-        ours = {TopicPartition(one.topic, one.partition) for one in self.client.assignment()}
+        ours = {TopicPartition(one.topic, one.partition) for one in self._assigned}
         kept = {place: offset for place, offset in offsets.items() if place in ours}
         self._moved |= kept.keys()
         for one in self.places(kept):
@@ -175,12 +182,20 @@ class Membership:
             log.warning("offsets were not committed, records may come again: %s", failed.str())
 
     def _assign(self, client: Any, partitions: list[Any]) -> None:
-        positions = self._positions(client, partitions)
+        if self._closing:
+            client.unassign()
+            return
+        try:
+            positions = self._positions(client, partitions)
+        except Exception:
+            client.unassign()  # or the library would begin to read from positions of its own
+            raise
         for one in partitions:
             one.offset = positions.get(TopicPartition(one.topic, one.partition), self._start or one.offset)
             self._moved.add(TopicPartition(one.topic, one.partition))
         (client.incremental_assign if self._incremental else client.assign)(partitions)
         self.progress.assign(positions)
+        self._assigned += partitions
         if self._paused:
             client.pause(partitions)
 
@@ -213,6 +228,8 @@ class Membership:
         self._forget([TopicPartition(one.topic, one.partition) for one in partitions])
 
     def _forget(self, places: list[TopicPartition]) -> None:
+        gone = set(places)
+        self._assigned = [one for one in self._assigned if TopicPartition(one.topic, one.partition) not in gone]
         self.revocations += 1
         self.progress.revoke(places)
 
@@ -238,7 +255,7 @@ class Membership:
             if not self.keep_alive.is_busy:
                 return
             if not self._paused:
-                self.client.pause(self.client.assignment())
+                self.client.pause(self._assigned)
                 self._paused = True
             message = self.client.poll(KEEP_ALIVE_POLL_S)
             if message is not None:
@@ -247,11 +264,12 @@ class Membership:
     def resume(self) -> None:
         """The user is back: fetch again. Before any seek, which it would undo."""
         if self._paused:
-            self.client.resume(self.client.assignment())
+            self.client.resume(self._assigned)
             self._paused = False
 
     def close(self) -> None:
         """Leave the group."""
+        self._closing = True
         self.keep_alive.back()
         self.keep_alive.stop()
         with self.lock:

@@ -89,7 +89,7 @@ class Producer(Sender, Generic[Kind]):
         self._coordination: Coordination | None = None
         tell_of_forks(self)
         if given.get("transactional.id"):
-            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate)
+            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate, self)
             self._refuse(self._refusal("producer.send(…) outside of a transaction", "tx.send(…)"))
             self._coordination.own()
 

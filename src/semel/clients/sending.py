@@ -25,13 +25,16 @@ QUEUE_FULL = -184
 class Sender:
     """Hands records to librdkafka."""
 
-    def __init__(self, client: Any, wait_s_max: float, fate: Fate) -> None:
-        """`client` is a confluent_kafka.Producer."""
+    def __init__(self, client: Any, wait_s_max: float, fate: Fate, delivery: type[Delivery] | None = None) -> None:
+        """`client` is a confluent_kafka.Producer; `delivery` is given when another sender serves the reports."""
         self._client = client
         self.produce: Callable[..., None] = client.produce  # replaced by a refusal when the time to send is over
         self._wait_s_max = wait_s_max
         self._sent = 0
         self._fate = fate
+        self._unseen: dict[Delivery, None] = {}
+        # The deliveries of one sender know it by their class: an attribute less for each record.
+        self.delivery: type[Delivery] = delivery or type("Delivery", (Delivery,), {"__slots__": (), "_server": self})
 
     def send(
         self,
@@ -44,7 +47,8 @@ class Sender:
         timestamp_ms: int = 0,
     ) -> Delivery:
         """Hand a record over; the result tells what became of it. When the queue is full, waits up to the limit."""
-        delivery = Delivery(self)
+        delivery = self.delivery()
+        delivery.topic = topic
         try:
             self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
         except BufferError:
@@ -112,8 +116,20 @@ class Sender:
                 )
             self._fate.serve(self._client.poll, min(left, SLICE_S))
 
+    def note_failure(self, delivery: Delivery) -> None:
+        """Keep a failure until somebody looks at it."""
+        self._unseen[delivery] = None
+
+    def forget_failure(self, delivery: Delivery) -> None:
+        """Somebody has looked at it."""
+        self._unseen.pop(delivery, None)
+
+    def forget_failures(self) -> None:
+        """They were told in another way."""
+        self._unseen.clear()
+
     def flush(self, wait_s_max: float | None = None) -> None:
-        """Wait until everything sent has its result; each Delivery knows whether it is a good one."""
+        """Wait until everything sent has its result; raises when records failed that nobody has looked at."""
         limit = self._wait_s_max if wait_s_max is None else wait_s_max
         left = self._fate.serve(self._client.flush, limit)
         if left:
@@ -123,3 +139,11 @@ class Sender:
                 outcome=Outcome.UNKNOWN,
                 next_command="flush again, or look at the cluster",
             )
+        self._tell_failures()
+
+    def _tell_failures(self) -> None:
+        unseen, self._unseen = self._unseen, {}
+        errors = [error for error in (delivery.error() for delivery in unseen) if error is not None]
+        if errors:
+            errors[0].add_note(f"{len(errors)} records failed; this is the first that nobody had looked at")
+            raise errors[0]

@@ -43,10 +43,11 @@ class State(StrEnum):
 class Coordination:
     """The transaction calls of one producer, each tried until its limit, and what is known after each."""
 
-    def __init__(self, client: Any, wait_s_max: float, on_step: OnStep, fate: Fate) -> None:
-        """`client` is a confluent_kafka.Producer with a transactional id."""
+    def __init__(self, client: Any, wait_s_max: float, on_step: OnStep, fate: Fate, sender: Sender) -> None:
+        """`client` is a confluent_kafka.Producer with a transactional id; `sender` serves its reports."""
         self.client = client
         self.fate = fate
+        self.sender = sender
         self.wait_s_max = wait_s_max
         self.on_step = on_step
         self.state = State.READY
@@ -148,7 +149,7 @@ class Transaction(Sender):
 
     def __init__(self, coordination: Coordination) -> None:
         """Nothing is begun yet."""
-        super().__init__(coordination.client, coordination.wait_s_max, coordination.fate)
+        super().__init__(coordination.client, coordination.wait_s_max, coordination.fate, coordination.sender.delivery)
         self._coordination = coordination
         self._sources: list[Consumer] = []
         self._refuse(ConfigError("the transaction is not open", you_want="with producer.transaction() as tx: …"))
@@ -172,10 +173,13 @@ class Transaction(Sender):
     ) -> None:
         """Commit, or abort when the work failed."""
         self._refuse(ConfigError("the transaction is over", you_want="producer.transaction() for the next one"))
-        if error is None:
-            self._commit()
-        else:
-            self._abort(error)
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._abort(error)
+        finally:
+            self._coordination.sender.forget_failures()  # the transaction tells of them, whole
 
     def _commit(self) -> None:
         try:
