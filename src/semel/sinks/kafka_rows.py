@@ -44,7 +44,12 @@ _ENCODED: dict[str, pa.DataType] = {
     "records": pa.int64(),
     "batch": pa.binary(),
 }
-_RESULT: dict[str, pa.DataType] = {"task": pa.int32(), "target": pa.int32(), "records": pa.int64()}
+_RESULT: dict[str, pa.DataType] = {
+    "task": pa.int32(),
+    "target": pa.int32(),
+    "records": pa.int64(),
+    "row_bytes_max": pa.int64(),
+}
 ENCODED_SCHEMA = pa.schema(_ENCODED)
 RESULT_SCHEMA = pa.schema(_RESULT)
 
@@ -82,6 +87,19 @@ class Chunk(NamedTuple):
     def rows(self) -> int:
         """How many rows."""
         return len(self.values)
+
+    @property
+    def row_bytes_max(self) -> int:
+        """How large the largest row is about; 0 where headers make that hard to say."""
+        if self.headers is not None:
+            return 0
+        columns = [column for column in (self.keys, self.values) if column is not None]
+        return sum(_largest(column) for column in columns) or 1
+
+
+def _largest(column: ArrowColumn) -> int:
+    lengths: Any = None if pa.types.is_null(column.type) else pc.call_function("binary_length", [column])
+    return 0 if lengths is None else pc.max(lengths).as_py() or 0
 
 
 def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
@@ -234,7 +252,7 @@ def produce_encoded(writer: RowWriter, task: int, batches: Iterable[pa.RecordBat
     """Second stage of the keyed way: send what the shuffle brought."""
     arrivals = Arrivals(writer.targets)
     written = _send(writer, arrivals.unpack(batches))
-    yield _results(writer, task, written, sum(arrivals.encoded.values()))
+    yield _results(writer, task, written, _Counter(rows=sum(arrivals.encoded.values())))
 
 
 def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -243,7 +261,7 @@ def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]
 
     def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
         for chunk in chunks_of(batches):
-            counted.rows += chunk.rows
+            counted.add(chunk)
             topic_of = _topic_indexes(chunk, writer.targets)
             for index, (topic, count) in enumerate(zip(writer.targets.topics, writer.targets.counts, strict=True)):
                 rows = None if len(writer.targets.topics) == 1 else np.flatnonzero(topic_of == index)
@@ -252,7 +270,7 @@ def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]
                     yield from ((target, batch) for batch in encode(chunk, writer, rows))
 
     written = _send(writer, encoded())
-    yield _results(writer, task, written, counted.rows)
+    yield _results(writer, task, written, counted)
 
 
 def write_source(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -262,19 +280,25 @@ def write_source(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]
 
     def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
         for turn, chunk in enumerate(chunks_of(batches)):
-            counted.rows += chunk.rows
+            counted.add(chunk)
             chosen = route(chunk, writer.targets, turn)
             for target in np.unique(chosen).tolist():
                 rows = None if (chosen == target).all() else np.flatnonzero(chosen == target)
                 yield from ((partitions[target], batch) for batch in encode(chunk, writer, rows))
 
     written = _send(writer, encoded())
-    yield _results(writer, task, written, counted.rows)
+    yield _results(writer, task, written, counted)
 
 
 @dataclass(slots=True)
 class _Counter:
     rows: int = 0
+    row_bytes_max: int = 0
+    """0 until known."""
+
+    def add(self, chunk: Chunk) -> None:
+        self.rows += chunk.rows
+        self.row_bytes_max = max(self.row_bytes_max, chunk.row_bytes_max)
 
 
 def _send(writer: RowWriter, batches: Iterator[tuple[TopicPartition, Batch]]) -> dict[TopicPartition, int]:
@@ -285,8 +309,11 @@ def _send(writer: RowWriter, batches: Iterator[tuple[TopicPartition, Batch]]) ->
     return {partition: row.records for partition, row in acknowledged.items()}
 
 
-def _results(writer: RowWriter, task: int, written: dict[TopicPartition, int], encoded: int) -> pa.RecordBatch:
+def _results(writer: RowWriter, task: int, written: dict[TopicPartition, int], counted: _Counter) -> pa.RecordBatch:
     numbers = {partition: number for number, partition in enumerate(writer.targets)}
-    rows = [{"task": task, "target": numbers[target], "records": records} for target, records in written.items()]
-    rows.append({"task": task, "target": SUMMARY, "records": encoded})
+    rows = [
+        {"task": task, "target": numbers[target], "records": records, "row_bytes_max": 0}
+        for target, records in written.items()
+    ]
+    rows.append({"task": task, "target": SUMMARY, "records": counted.rows, "row_bytes_max": counted.row_bytes_max})
     return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)

@@ -21,7 +21,7 @@ from pyspark import SparkContext, TaskContext
 from semel.errors import SinkError
 
 STATUS_WAIT_S_MAX = 10.0
-POLL_S = 0.005
+POLL_S = 0.001
 FAILURE_POLL_S = 0.2
 SPECULATIVE_WAIT_S_MAX = 900.0
 SPECULATION = "spark.speculation"
@@ -62,7 +62,8 @@ class JobWatch:
 
     def __enter__(self) -> Self:
         """Where Spark may speculate, second attempts wait, and a thread looks for tasks that have failed."""
-        if self._context.getConf().get(SPECULATION, "false").lower() == "true":
+        # Not getConf(), which asks the JVM for every setting there is, one by one.
+        if str(self._context._conf.get(SPECULATION, "false")).lower() == "true":
             self._context.setLocalProperty(SECOND_ATTEMPTS_WAIT, "true")
             self._thread = threading.Thread(target=self._end_after_failure, name="semel-job-watch", daemon=True)
             self._thread.start()

@@ -56,6 +56,11 @@ _SETTINGS = (
         value="50000",
         because="fewer, larger Arrow batches between the JVM and Python",
     ),
+    Setting(
+        name="spark.sql.execution.arrow.maxBytesPerBatch",
+        value="8m",
+        because="a keyed sink sends batches of a megabyte through a shuffle, and should not wait for 64 of them",
+    ),
 )
 
 

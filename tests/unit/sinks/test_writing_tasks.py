@@ -169,6 +169,18 @@ def test_spread_each_task_has_a_partition_of_its_own(
     assert {one.partition for one in found} == set(chosen)
 
 
+@pytest.mark.parametrize("write", [write_spread, write_source])
+def test_tasks_say_how_large_their_largest_row_was(writer: RowWriter, write: Any) -> None:
+    columns = {"key": pa.array([b"k", None, b"key"]), "value": pa.array([b"12345", b"1" * 40, None])}
+    batch = pa.RecordBatch.from_pydict(columns)
+    headers = pa.array([None, None, None], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    said = [
+        [line["row_bytes_max"] for one in write(writer, task, [batch]) for line in one.to_pylist()]
+        for task, batch in enumerate((batch, pa.RecordBatch.from_pydict(columns | {"headers": headers})))
+    ]
+    assert [max(one) for one in said] == [43, 0]
+
+
 def test_source_rows_keep_their_partition(cluster: semel.Cluster, topic: str, writer: RowWriter) -> None:
     partitions = pa.array([number % 3 for number in range(30)], pa.int32())
     assert report(write_source(writer, 0, [rows(range(30), partition=partitions)])) == ({0: 10, 1: 10, 2: 10}, 30)
