@@ -399,6 +399,8 @@ class ClusterCore:
         for service in (self._service, self._stopped_service):
             if service is not None:
                 service.stop()
+        self._service = self._stopped_service = None
+        self.links.drop(CONTROLLER)
         for broker in self.brokers.values():
             broker.gate.open()
             broker.stop_background()
@@ -408,7 +410,6 @@ class ClusterCore:
         for _, closed in self._dead.values():
             await closed
         self._dead.clear()
-        self._service = self._stopped_service = None
         if self._store is not None:
             self._store.close()
             self._store = None

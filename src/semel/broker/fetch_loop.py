@@ -165,9 +165,12 @@ class Followings:
         """Start with none."""
         self._broker = broker
         self._loops: dict[int, FetchLoop] = {}
+        self._stopped = False
 
     def follow(self, partitions: Iterable[Partition]) -> None:
         """Follow exactly these partitions, each under the leader and leader epoch of its place."""
+        if self._stopped:  # news may come while the broker stops
+            return
         wanted: dict[int, dict[PartitionKey, Partition]] = {}
         for partition in partitions:
             wanted.setdefault(partition.place.leader, {})[partition.topic, partition.index] = partition
@@ -183,7 +186,8 @@ class Followings:
             self._loops[leader] = FetchLoop(self._broker, leader, followed)
 
     def stop(self) -> None:
-        """End all loops."""
+        """End all loops for good."""
+        self._stopped = True
         for loop in self._loops.values():
             loop.stop()
         self._loops.clear()
