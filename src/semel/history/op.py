@@ -64,21 +64,24 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffset:
-    """One attempt to commit a group's offset, alone or as part of a transaction."""
+    """One attempt to commit a group's offset, alone or as part of a transaction; `coordinator` is who answered."""
 
     group: str
     place: Place
     offset_next: int
     transaction: str = ""
+    coordinator: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffset:
-    """What the group's coordinator says is committed; -1 is nothing yet."""
+    """What the group's coordinator says is committed; -1 is nothing yet. `final` is after everything was healed."""
 
     group: str
     place: Place
     offset_next: int = -1
+    coordinator: str = ""
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

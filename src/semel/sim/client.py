@@ -104,6 +104,10 @@ class Client:
             self.forget_coordinator(kind, key)
             raise
 
+    def coordinator_of(self, kind: int, key: str) -> str:
+        """Who is believed to be the coordinator; a host, for histories."""
+        return self._coordinators.get((kind, key), ("", 0))[0]
+
     def forget_coordinator(self, kind: int, key: str) -> None:
         """Ask again before the next attempt."""
         self._coordinators.pop((kind, key), None)

@@ -5,21 +5,27 @@ Keeps: a fault is written into the history when it really happened, so a run tha
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from semel.broker.intercept import Action, After, CutMidFrame, Delay, DropRequest, DropResponse, Hook
+from semel.broker.intercept import Action, After, CutMidFrame, Delay, DropRequest, DropResponse, Hook, Seen
+from semel.broker.refused import Refused
+from semel.errors import ConfigError
 from semel.world.rng import Rng
 from semel.world.virtual_disk import UNLIMITED_BYTES
 
 if TYPE_CHECKING:
     from semel.sim.stage import Stage
 
+CONTROLLER = 0
+AT_REQUEST_MS_MAX = 6.0
 DELAY_MS_MAX = 4_000
 SLOW_SYNC_MS_MAX = 400
 SLOW_NETWORK_MS_MAX = 300
 CLOCK_JUMP_MS_MAX = 3_600_000
 APIS = (
+    "Produce",
     "Produce",
     "EndTxn",
     "InitProducerId",
@@ -27,6 +33,7 @@ APIS = (
     "OffsetCommit",
     "AddPartitionsToTxn",
     "WriteTxnMarkers",
+    "ReplicaFetch",
 )
 
 
@@ -144,26 +151,101 @@ class SplitClient(Fault):
 
 
 class CutLink(Fault):
-    """Nothing passes from one broker to another, or both ways."""
+    """Nothing passes between two of the brokers and the controller, one way or both."""
 
     async def inject(self) -> None:
         """Cut any pair."""
-        source, target = (
-            self.rng.integer(1, len(self.stage.worlds) - 1),
-            self.rng.integer(1, len(self.stage.worlds) - 1),
-        )
-        if source == target:
-            return
-        self.stage.cluster.links.cut(source, target)
-        if self.rng.chance(0.5):
-            self.stage.cluster.links.cut(target, source)
-            self.tell(f"links between brokers {source} and {target} cut")
-        else:
-            self.tell(f"link from broker {source} to {target} cut")
+        parties = sorted(self.stage.worlds)
+        source = self.rng.choice(parties)
+        target = self.rng.choice([party for party in parties if party != source])
+        one_way = self.rng.chance(0.5)
+        self.stage.cluster.cut(source, target, one_way=one_way)
+        self.tell(f"link {'from' if one_way else 'between'} {source} {'to' if one_way else 'and'} {target} cut")
 
     async def undo(self) -> None:
         """All links heal together."""
-        self.stage.cluster.links.heal()
+        self.stage.cluster.heal()
+
+
+class PauseBroker(Fault):
+    """A broker stops in place and goes on later, with whatever it believed."""
+
+    broker_id = 0
+
+    async def inject(self) -> None:
+        """Stop any broker that runs."""
+        if not self.running():
+            return
+        self.broker_id = self.rng.choice(self.running())
+        self.stage.cluster.pause(self.broker_id)
+        self.tell(f"broker {self.broker_id} stopped in place")
+
+    async def undo(self) -> None:
+        """Let it go on, unless it died meanwhile."""
+        if self.broker_id in self.stage.cluster.brokers:
+            self.stage.cluster.resume(self.broker_id)
+            self.stage.tell(f"broker {self.broker_id} goes on")
+
+
+class KillController(Fault):
+    """The controller dies; after a while another one takes over from its log."""
+
+    async def inject(self) -> None:
+        """Kill it, unless there is none."""
+        try:
+            self.stage.cluster.kill_controller()
+        except ConfigError:
+            return
+        self.tell("controller killed")
+
+    async def undo(self) -> None:
+        """Another one takes over by itself."""
+
+
+class PauseController(Fault):
+    """The controller stops in place; when it goes on it may have been replaced."""
+
+    has_struck = False
+
+    async def inject(self) -> None:
+        """Stop it, unless there is none."""
+        try:
+            self.stage.cluster.pause(CONTROLLER)
+        except ConfigError:
+            return
+        self.has_struck = True
+        self.tell("controller stopped in place")
+
+    async def undo(self) -> None:
+        """Let it go on."""
+        if not self.has_struck:
+            return
+        try:
+            self.stage.cluster.resume(CONTROLLER)
+        except ConfigError:
+            return
+        self.stage.tell("the old controller goes on")
+
+
+class MoveLeader(Fault):
+    """Another in-sync replica becomes the leader of one partition."""
+
+    async def inject(self) -> None:
+        """Move any partition, the coordinators' too."""
+        topics = self.stage.cluster.state.topics
+        topic = self.rng.choice(sorted(topics))
+        index = self.rng.integer(0, len(topics[topic].partitions) - 1)
+        target = self.rng.integer(1, len(self.stage.worlds) - 1)
+        if topics[topic].partitions[index].leader == target:
+            return
+        try:
+            self.stage.cluster.move_leader(topic, index, target)
+        except (ConfigError, Refused):
+            return
+        self.tell(f"broker {target} leads {topic}-{index}")
+
+    async def undo(self) -> None:
+        """It may stay there."""
 
 
 class SlowDisk(Fault):
@@ -227,7 +309,39 @@ class SlowNetwork(Fault):
         self.stage.network.latency_ms_max = self.stage.options.latency_ms_max
 
 
+class AtRequest(Fault):
+    """Another fault strikes while a request of a chosen kind is being carried out, or just after."""
+
+    inner: Fault | None = None
+    hook: Hook | None = None
+
+    async def inject(self) -> None:
+        """Wait for the request; the fault strikes within a few milliseconds of it."""
+        self.inner = self.rng.choice(INNER)(self.stage, self.rng, self.kind)
+        self._delay_ms = self.rng.uniform(0, AT_REQUEST_MS_MAX)
+        self.hook = self.stage.cluster.intercept(self.rng.choice(APIS), Delay(ms=0))
+        self.hook.on_fire.append(self._expect)
+
+    def _expect(self, _: Seen) -> None:
+        self.stage.worlds[CONTROLLER].clock.call_later_ms(self._delay_ms, self._strike)
+
+    def _strike(self) -> None:
+        if self.inner is not None:
+            self._striking = asyncio.get_running_loop().create_task(self.inner.inject())
+
+    async def undo(self) -> None:
+        """Disarm the hook, undo what it let loose."""
+        if self.hook is not None:
+            self.stage.cluster.intercepts.remove(self.hook)
+        if self.inner is not None:
+            inner, self.inner = self.inner, None
+            await inner.undo()
+
+
+INNER: tuple[type[Fault], ...] = (KillBroker, KillBroker, PauseBroker, CutLink, MoveLeader, KillController)
+
 KINDS: dict[str, type[Fault]] = {
+    "at request": AtRequest,
     "kill": KillBroker,
     "crash": CrashMachine,
     "torn write": TearWrite,
@@ -235,6 +349,10 @@ KINDS: dict[str, type[Fault]] = {
     "delay messages": DelayMessages,
     "split client": SplitClient,
     "cut link": CutLink,
+    "pause": PauseBroker,
+    "kill controller": KillController,
+    "pause controller": PauseController,
+    "move leader": MoveLeader,
     "slow disk": SlowDisk,
     "full disk": FullDisk,
     "clock jump": JumpClock,

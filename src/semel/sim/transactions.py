@@ -9,6 +9,7 @@ Why: version 2 of the protocol only. Under version 1 an EndTxn that comes very l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from semel.errors import ConnectionFailure
 from semel.history import CommitOffset, EndTransaction, Outcome, Own, Place
@@ -136,7 +137,8 @@ class Transactions(Activity):
             else:
                 code = ErrorCode(answer.topics[0].partitions[0].error_code)
                 if code is ErrorCode.NONE:
-                    recorder.end(self.client.name, act, Outcome.OK, invoked)
+                    done = replace(act, coordinator=self.client.coordinator_of(GROUP, self._id))
+                    recorder.end(self.client.name, done, Outcome.OK, invoked)
                     return True
                 attempts.refused(code, surely=code in FENCED)
                 self.client.forget_coordinator(GROUP, self._id)

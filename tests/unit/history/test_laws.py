@@ -145,6 +145,14 @@ HOLDS: list[tuple[str, Judge, Written]] = [
         group_offsets.judge,
         Written().add(commit(3), Outcome.UNKNOWN).add(commit(5)).add(fetched(3)),
     ),
+    (
+        "a replaced coordinator answers from memory",
+        group_offsets.judge,
+        Written()
+        .add(CommitOffset(group="g", place=HERE, offset_next=3, coordinator="old"))
+        .add(CommitOffset(group="g", place=HERE, offset_next=5, coordinator="new"))
+        .add(FetchOffset(group="g", place=HERE, offset_next=3, coordinator="old")),
+    ),
     ("offset of an open transaction", group_offsets.judge, Written().add(OFFSET_OF_T).add(fetched(-1)).add(COMMIT)),
     ("settled", progress.judge, Written().add(Settle(what="read to the end"))),
 ]
@@ -240,6 +248,15 @@ BITES: list[tuple[str, Judge, Anomaly | Inconsistency, Written]] = [
         group_offsets.judge,
         Inconsistency.WENT_BACK,
         Written().add(commit(3)).add(commit(5)).add(fetched(3)),
+    ),
+    (
+        "offset back in the end, whoever answers",
+        group_offsets.judge,
+        Inconsistency.WENT_BACK,
+        Written()
+        .add(CommitOffset(group="g", place=HERE, offset_next=3, coordinator="old"))
+        .add(CommitOffset(group="g", place=HERE, offset_next=5, coordinator="new"))
+        .add(FetchOffset(group="g", place=HERE, offset_next=3, coordinator="old", final=True)),
     ),
     ("offset gone", group_offsets.judge, Inconsistency.WENT_BACK, Written().add(commit(3)).add(fetched(-1))),
     ("offset of nobody", group_offsets.judge, Inconsistency.UNEXPECTED, Written().add(commit(3)).add(fetched(4))),

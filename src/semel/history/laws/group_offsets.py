@@ -2,6 +2,8 @@
 
 Weighs groups whose members only ever commit higher offsets. A commit of unknown outcome may still arrive late and put
 its own, lower offset over a newer one; finding exactly that one is no breach.
+While faults last only commits that the same broker confirmed are demanded: a coordinator that is cut off and does not
+know yet that it was replaced answers from its memory, as in Apache Kafka. In the end every confirmed commit counts.
 """
 
 from collections.abc import Sequence
@@ -44,7 +46,9 @@ def judge(history: Sequence[Op]) -> Judgement:
 
 def _is_sure(at: Op, commit: CommitOffset, read: Op, ends: Ends) -> bool:
     """Whether it counts for certain when the read begins; of a transaction only its confirmed end decides."""
-    if at.outcome is not Outcome.OK or not at.is_before(read):
+    assert isinstance(read.act, FetchOffset)
+    is_demanded = read.act.final or commit.coordinator == read.act.coordinator
+    if at.outcome is not Outcome.OK or not at.is_before(read) or not is_demanded:
         return False
     if not commit.transaction:
         return True

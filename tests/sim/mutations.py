@@ -1,0 +1,293 @@
+"""Deliberate bugs in the broker: each replaces a function while seeds run, and some seed must be BROKEN by it.
+
+They exist in the test process only. docs/SIM_MUTATIONS.md lists them with the first seed that found each.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from semel.broker import producer_state, segmented_log, transaction_coordinator
+from semel.broker import replay as replay_module
+from semel.broker.api import k01_fetch
+from semel.broker.controller_service import ControllerService
+from semel.broker.coordinators import Coordinators
+from semel.broker.fetch_loop import FetchLoop
+from semel.broker.group_offsets import OffsetStore
+from semel.broker.leader_epochs import LeaderEpochs
+from semel.broker.log import PartitionLog
+from semel.broker.metadata_store import MetadataStore
+from semel.broker.partition import Partition
+from semel.broker.producer_state import ProducerStates
+from semel.broker.replication import IsrProposal, Leadership
+from semel.broker.segment import Segment
+from semel.broker.transaction_coordinator import TransactionCoordinator
+from semel.broker.transaction_types import Effect, TopicPartition, TransactionEntry, WriteMarkers
+from semel.broker.transactions import TransactionPartition
+from semel.protocol.error_codes import ErrorCode
+from semel.protocol.record_batch import BatchHeader
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One deliberate bug; `quick` ones are looked for by every test run."""
+
+    name: str
+    bug: str
+    apply: Callable[[Patch], None]
+    quick: bool = False
+
+
+def nothing(*_: object, **__: object) -> None:
+    return None
+
+
+async def nothing_to_wait_for(*_: object, **__: object) -> None:
+    return None
+
+
+def never_diverging(patch: Patch) -> None:
+    patch.setattr(k01_fetch, "_diverged", lambda *_: False)
+
+
+def watermark_of_leader(patch: Patch) -> None:
+    patch.setattr(Leadership, "high_watermark", lambda _, log_end_offset, *__: log_end_offset)
+
+
+def shrink_alone(patch: Patch) -> None:
+    original = Leadership.plan_shrink
+
+    def plan_shrink(leadership: Leadership, log_end_offset: int, now_ms: float) -> IsrProposal | None:
+        planned = original(leadership, log_end_offset, now_ms + 10_000)
+        if planned is not None:
+            leadership.place = replace(leadership.place, isr=planned.replicas)
+            leadership.proposal = None
+        return None
+
+    patch.setattr(Leadership, "plan_shrink", plan_shrink)
+
+
+def expand_unseen(patch: Patch) -> None:
+    def plan_expand(leadership: Leadership, replica: int, _: int) -> IsrProposal | None:
+        is_known = leadership.proposal is None and replica not in leadership.place.isr
+        return leadership._propose((*leadership.place.isr, replica)) if is_known else None
+
+    patch.setattr(Leadership, "plan_expand", plan_expand)
+
+
+def lose_markers(patch: Patch) -> None:
+    original = TransactionPartition._ask_leader
+
+    async def ask_leader(
+        shell: TransactionPartition, effect: WriteMarkers, leader: int | None, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        answered = await original(shell, effect, leader, partitions)
+        return {each: answered.get(each, ErrorCode.NONE) and ErrorCode.NONE for each in partitions}
+
+    patch.setattr(TransactionPartition, "_ask_leader", ask_leader)
+
+
+def copy_without_producers(patch: Patch) -> None:
+    def note_replicated(log: PartitionLog, segment: Segment, header: BatchHeader, position: int, _: memoryview) -> None:
+        segment.index.add_header(header, position)
+        log.log_end_offset = header.offset_next
+        log.epochs.assign(header.leader_epoch, header.base_offset)
+
+    patch.setattr(PartitionLog, "_note_replicated", note_replicated)
+
+
+def copy_without_aborted(patch: Patch) -> None:
+    def note_replicated(
+        log: PartitionLog, segment: Segment, header: BatchHeader, position: int, batch: memoryview
+    ) -> None:
+        segment.index.add_header(header, position)
+        log.log_end_offset = header.offset_next
+        log.epochs.assign(header.leader_epoch, header.base_offset)
+        log.producers.replay(batch, header)
+
+    patch.setattr(PartitionLog, "_note_replicated", note_replicated)
+
+
+def always_unclean(patch: Patch) -> None:
+    patch.setattr(ControllerService, "may_be_unclean", lambda *_: True)
+
+
+def acknowledge_at_append(patch: Patch) -> None:
+    async def replicated(*_: object, **__: object) -> ErrorCode:
+        return ErrorCode.NONE
+
+    patch.setattr(Partition, "replicated", replicated)
+
+
+def any_leader_epoch(patch: Patch) -> None:
+    patch.setattr(Partition, "check_leader_epoch", lambda *_: ErrorCode.NONE)
+
+
+def append_after_stepping_down(patch: Patch) -> None:
+    patch.setattr(Partition, "_step_down", nothing)
+
+
+def old_coordinator_stays(patch: Patch) -> None:
+    original = Coordinators.partitions_changed
+
+    def partitions_changed(coordinators: Coordinators[TransactionPartition]) -> None:
+        kept = dict(coordinators._coordinators)
+        original(coordinators)
+        coordinators._coordinators.update(kept)
+
+    patch.setattr(Coordinators, "partitions_changed", partitions_changed)
+
+
+def load_unsettled(patch: Patch) -> None:
+    patch.setattr(Partition, "is_settled", property(lambda _: True))
+
+
+def stable_is_high(patch: Patch) -> None:
+    patch.setattr(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark))
+
+
+def stable_is_end(patch: Patch) -> None:
+    def last_stable_offset(log: PartitionLog) -> int:
+        first_open = log.producers.first_unstable_offset
+        return log.log_end_offset if first_open is None else first_open
+
+    patch.setattr(PartitionLog, "last_stable_offset", property(last_stable_offset))
+
+
+def ignore_aborted(patch: Patch) -> None:
+    patch.setattr(PartitionLog, "aborted_transactions", lambda *_: [])
+
+
+def window_not_rebuilt(patch: Patch) -> None:
+    def replay(*arguments: object, **options: object) -> tuple[ProducerStates, LeaderEpochs]:
+        producers, epochs = original(*arguments, **options)  # type: ignore[arg-type]
+        for entry in producers.entries.values():
+            entry.batches.clear()
+        return producers, epochs
+
+    original = replay_module.replay
+    patch.setattr(segmented_log, "replay", replay)
+
+
+def skip_sequences(patch: Patch) -> None:
+    patch.setattr(ProducerStates, "find_duplicate", nothing)
+    patch.setattr(ProducerStates, "_check_sequence", nothing)
+
+
+def skip_producer_epoch(patch: Patch) -> None:
+    patch.setattr(producer_state, "_refuse_epoch", nothing)
+
+
+def skip_owner(patch: Patch) -> None:
+    def owner_fault(core: TransactionCoordinator, transactional_id: str, _: object) -> ErrorCode:
+        known = transactional_id in core._tracked
+        return ErrorCode.NONE if known else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    patch.setattr(TransactionCoordinator, "_owner_fault", owner_fault)
+    patch.setattr(transaction_coordinator, "is_valid_epoch", lambda *_: True)
+
+
+def keep_epoch_at_init(patch: Patch) -> None:
+    original = TransactionCoordinator._prepared
+
+    def prepared(core: TransactionCoordinator, entry: TransactionEntry, **options: object) -> TransactionEntry:
+        found: TransactionEntry = original(core, entry, **options)  # type: ignore[arg-type]
+        return replace(found, producer_epoch=entry.producer_epoch, client_version=0)
+
+    patch.setattr(TransactionCoordinator, "_prepared", prepared)
+
+
+def skip_one_marker(patch: Patch) -> None:
+    original = TransactionPartition._by_leader
+
+    def by_leader(
+        shell: TransactionPartition, partitions: Iterable[TopicPartition]
+    ) -> dict[int | None, list[TopicPartition]]:
+        first, *others = sorted(partitions)
+        return {None: [first], **original(shell, others)}
+
+    patch.setattr(TransactionPartition, "_by_leader", by_leader)
+
+
+def forget_decisions(patch: Patch) -> None:
+    original = TransactionCoordinator.load
+
+    def load(core: TransactionCoordinator, *arguments: object) -> list[Effect]:
+        original(core, *arguments)  # type: ignore[arg-type]
+        return []
+
+    patch.setattr(TransactionCoordinator, "load", load)
+
+
+def show_offsets_early(patch: Patch) -> None:
+    patch.setattr(
+        OffsetStore,
+        "put_pending",
+        lambda store, _, key, value, record_offset: store.put(key, value, record_offset),
+    )
+
+
+def no_sync_before_answer(patch: Patch) -> None:
+    patch.setattr(Partition, "flush", nothing_to_wait_for)
+
+
+def too_few_in_sync(patch: Patch) -> None:
+    patch.setattr(Leadership, "insync_min", lambda *_: 1)
+
+
+def old_controller_writes(patch: Patch) -> None:
+    patch.setattr(MetadataStore, "append", lambda store, epoch, records: store._write(epoch, records))
+
+
+def copy_in_old_rounds(patch: Patch) -> None:
+    patch.setattr(FetchLoop, "stop", nothing)
+
+
+MUTATIONS = (
+    Mutation("no truncation on rejoin", "a follower whose log parts from its leader's is not told", never_diverging),
+    Mutation(
+        "high watermark of the leader",
+        "a record counts as committed when the leader has it",
+        watermark_of_leader,
+        quick=True,
+    ),
+    Mutation("in-sync replicas shrunk alone", "a leader drops followers without asking the controller", shrink_alone),
+    Mutation("in-sync too early", "a follower counts as in sync before it has caught up", expand_unseen),
+    Mutation("minimum of one", "min.insync.replicas is not asked for", too_few_in_sync),
+    Mutation(
+        "markers lost", "a marker whose partition could not be reached counts as written", lose_markers, quick=True
+    ),
+    Mutation("one marker skipped", "one partition of each transaction gets no marker", skip_one_marker),
+    Mutation("sequences not copied", "followers keep no producer state", copy_without_producers, quick=True),
+    Mutation(
+        "aborted index not copied", "followers do not learn which transactions were aborted", copy_without_aborted
+    ),
+    Mutation("unclean elections", "any replica may lead when no in-sync one can", always_unclean),
+    Mutation(
+        "acknowledged at append", "acks=all is answered before followers have it", acknowledge_at_append, quick=True
+    ),
+    Mutation("leader epochs unchecked", "fetches of any leader epoch are answered", any_leader_epoch),
+    Mutation("leader does not step down", "a replaced leader goes on appending", append_after_stepping_down),
+    Mutation("coordinator not fenced", "a coordinator goes on after its partition has moved", old_coordinator_stays),
+    Mutation(
+        "coordinator loads too early", "a coordinator acts on records that the next election may lose", load_unsettled
+    ),
+    Mutation("stable offset ignored", "open transactions are read", stable_is_high, quick=True),
+    Mutation("stable offset of the leader's end", "the last stable offset passes the high watermark", stable_is_end),
+    Mutation("aborted list ignored", "readers are not told which transactions were aborted", ignore_aborted),
+    Mutation(
+        "duplicate window not rebuilt", "a restarted replica has forgotten the last five batches", window_not_rebuilt
+    ),
+    Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", skip_sequences, quick=True),
+    Mutation("producer epochs unchecked", "a partition takes batches of any producer epoch", skip_producer_epoch),
+    Mutation("owner unchecked", "the coordinator lets any producer epoch act", skip_owner),
+    Mutation("epoch kept", "a transaction ends without a new producer epoch", keep_epoch_at_init),
+    Mutation("decisions forgotten", "a new coordinator does not finish what was decided", forget_decisions),
+    Mutation("offsets early", "offsets of a transaction are visible before its commit", show_offsets_early),
+    Mutation("no sync", "flush=every answers before the disk has it", no_sync_before_answer),
+    Mutation("old controller writes", "a replaced controller's changes are taken", old_controller_writes),
+    Mutation("old copies taken", "a follower takes answers of the leader it has left", copy_in_old_rounds),
+)
