@@ -1,7 +1,7 @@
 """Three brokers, three replicas, min.insync.replicas=2, and every few seconds one broker is killed, stopped or cut off.
 
 An idempotent producer writes numbered records and notes which were acknowledged; a transactional one writes pairs to
-two partitions and notes which transactions were committed, aborted, or left with an unknown end. When everything is healed
+two partitions and notes which transactions were committed, aborted, or left with an unknown end. When all is healed
 each acknowledged record must be there once, each committed pair once and whole, nothing of an aborted one, and of an
 unknown one both halves or none (R8, R10, T2).
 """
