@@ -40,7 +40,8 @@ def test_a_restarted_producer_does_its_work_once(kafka: Kafka, has_id: bool) -> 
     if has_id:
         first = owner(kafka, topic)
         transaction = first.transaction().__enter__()
-        transaction.send(topic, "order 1").result()
+        transaction.send(topic, "order 1")
+        transaction.flush()
         send_in(owner(kafka, topic), topic, "order 1")
     else:
         for _ in range(2):
@@ -57,7 +58,8 @@ def test_the_older_owner_is_fenced_and_writes_nothing(kafka: Kafka, paused_at: s
     if paused_at != "before begin":
         transaction.__enter__()
     if paused_at == "after send":
-        transaction.send(topic, "older 0").result()
+        transaction.send(topic, "older 0")
+        transaction.flush()
     newer = owner(kafka, topic)
     send_in(newer, topic, "newer")
     if paused_at == "before begin":
@@ -120,6 +122,7 @@ def test_a_record_that_cannot_be_delivered_aborts_the_transaction(kafka: Kafka) 
     with pytest.raises(semel.SemelError) as caught:
         send_badly()
     assert caught.value.outcome is Outcome.DID_NOT_HAPPEN
+    assert "UNKNOWN_PARTITION" in "".join(caught.value.__notes__), "the reason is told"
     assert kafka.values(topic) == []
     send_in(producer, topic, "good")
     assert kafka.values(topic) == ["good"]

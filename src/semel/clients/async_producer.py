@@ -79,32 +79,12 @@ class AsyncSender:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._work, lambda: call(*arguments, **named))
 
-    async def _send(
-        self,
-        sender: Sender,
-        topic: str,
-        value: Payload,
-        *,
-        key: Payload,
-        headers: Headers | None,
-        partition: int,
-        timestamp_ms: int,
-    ) -> asyncio.Future[Delivered]:
-        future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
-
-        def report(error: KafkaFailure | None, message: Message) -> None:
-            self._reports.add((future, error, message))
-
-        record = (topic, value, key, partition, report, None, timestamp_ms, headers)
+    async def _send(self, sender: Sender, *record: object) -> None:
+        """Hand a record over; wait for room when there is none."""
         try:
             sender.produce(*record)
-        except BufferError:
-            await self._blocking(sender.wait_for_room, *record)
-        except ConfigError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the library's own class is not imported before it is needed
-            raise sender.send_failure(error, topic) from None
-        return future
+        except Exception as error:  # noqa: BLE001 - told apart there
+            await self._blocking(sender.send_again, error, *record)
 
 
 class AsyncTransaction(AsyncSender):
@@ -124,11 +104,9 @@ class AsyncTransaction(AsyncSender):
         headers: Headers | None = None,
         partition: int = -1,
         timestamp_ms: int = 0,
-    ) -> asyncio.Future[Delivered]:
+    ) -> None:
         """As `Transaction.send`."""
-        return await self._send(
-            self._inner, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        await self._send(self._inner, topic, value, key, partition, None, None, timestamp_ms, headers)
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
         """As `Transaction.commit_offsets`."""
@@ -208,9 +186,14 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
         timestamp_ms: int = 0,
     ) -> asyncio.Future[Delivered]:
         """As `Producer.send`: waits for room only; await the result for the delivery."""
-        return await self._send(
-            self.inner, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        inner = self.inner
+        future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+
+        def report(error: KafkaFailure | None, message: Message) -> None:
+            self._reports.add((future, error, message))
+
+        await self._send(inner, topic, value, key, partition, report, None, timestamp_ms, headers)
+        return future
 
     def transaction(self: AsyncProducer[Transactional]) -> AsyncTransaction:
         """As `Producer.transaction`, for `async with`."""

@@ -1,9 +1,9 @@
 """`Delivery`: what becomes of one sent record: the callback that librdkafka calls, and the future to wait on.
 
 Keeps: K2 a send has one outcome, and a failure that nobody looked at is told by the next flush.
-Why:   one object for each record is the price of a result for each, so it is small: no constructor, no lock, numbers
-       instead of the library's message, which would keep the record's bytes and the garbage collector busy. Whoever
-       waits asks the library to serve its reports, and then looks again.
+Why:   one object for each record is the price of a result for each, so it does as little as it can: no constructor, no
+       lock, no look into the report before somebody asks. Whoever waits asks the library to serve its reports, and
+       then looks again. A Delivery that is kept keeps its record until its result is asked for.
 """
 
 from __future__ import annotations
@@ -42,26 +42,21 @@ class Serves(Protocol):
 class Delivery:
     """The result of one send, now or later. Made by a producer, whose own subclass knows it."""
 
-    __slots__ = ("_at_ms", "_error", "_offset", "_partition", "topic")
+    __slots__ = ("_error", "_message", "_result")
 
     _server: ClassVar[Serves]
-    topic: str
 
     def __call__(self, error: KafkaFailure | None, message: Message) -> None:
         """Take the library's report."""
-        if error is None:
-            self._partition = message.partition()
-            kind, at_ms = message.timestamp()
-            self._at_ms = at_ms if kind else None
-            self._offset = message.offset()
-        else:
+        self._message = message
+        if error is not None:
             self._error = error
             self._server.note_failure(self)
 
     @property
     def done(self) -> bool:
         """Whether the result is known; only `result`, `flush` and further sends make it so."""
-        return hasattr(self, "_offset") or hasattr(self, "_error")
+        return hasattr(self, "_message") or hasattr(self, "_result")
 
     @property
     def failed(self) -> bool:
@@ -75,15 +70,39 @@ class Delivery:
         error = self.error()
         if error is not None:
             raise error
-        offset = self._offset if self._offset is not None and self._offset >= 0 else None
-        return Delivered(self.topic, self._partition or 0, offset, self._at_ms)
+        if not hasattr(self, "_result"):
+            self._result = delivered(self._message)
+            del self._message
+        return self._result
 
     def error(self) -> SemelError | None:
         """Why it failed and whether it may have happened; None when it did not fail, or nothing is known yet."""
         if not hasattr(self, "_error"):
             return None
         self._server.forget_failure(self)
-        return delivery_failure(self._error, self.topic)
+        return delivery_failure(self._error, self._message.topic() or "")
+
+
+class Failures:
+    """What failed and nobody has looked at yet."""
+
+    def __init__(self) -> None:
+        """Nothing."""
+        self.unseen: dict[Delivery, None] = {}
+        self.in_transaction: list[SemelError] = []
+
+    def take(self, error: KafkaFailure | None, message: Message) -> None:
+        """The report of a record without a Delivery: one of a transaction."""
+        if error is not None:
+            self.in_transaction.append(delivery_failure(error, message.topic() or ""))
+
+    def tell(self) -> None:
+        """Raise the first that nobody has looked at, with the number of all."""
+        unseen, self.unseen = self.unseen, {}
+        errors = [error for error in (delivery.error() for delivery in unseen) if error is not None]
+        if errors:
+            errors[0].add_note(f"{len(errors)} records failed; this is the first that nobody had looked at")
+            raise errors[0]
 
 
 def delivered(message: Message) -> Delivered:

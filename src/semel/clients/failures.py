@@ -42,6 +42,7 @@ class Fate:
     def __init__(self) -> None:
         """None yet."""
         self.error: KafkaFailure | None = None
+        self.is_met = False
 
     def serve(self, call: Callable[..., T], *arguments: object) -> T | None:
         """Make a call that serves callbacks; a fatal error that comes out of it is kept, not raised."""
@@ -49,9 +50,10 @@ class Fate:
             return call(*arguments)
         except Exception as error:
             found = failure_in(error)
-            if found is None or not found.fatal():
+            is_bare = isinstance(error, SystemError) and found is None  # raised, and lost on its way through a callback
+            if not is_bare and (found is None or not found.fatal()):
                 raise
-            self.error = found
+            self.is_met, self.error = True, found or self.error
             return None
 
 

@@ -13,18 +13,20 @@ Keeps: K1 a setting that contradicts the guarantee is refused before anything is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar, overload
 
+from semel.clients.delivery import Delivery, Failures
 from semel.clients.failures import Fate
 from semel.clients.library import close_refusal, fork_refusal, make, never_free, tell_of_forks
-from semel.clients.sending import Sender
+from semel.clients.sending import SERVE_EVERY, SLICE_S, TIMED_OUT, Headers, Payload, Sender
 from semel.clients.setting_names import Role
 from semel.clients.settings import RULES_BY_ID, Value, client_settings, refusal
 from semel.clients.steps import OnStep, ignore_step
 from semel.clients.transaction import Coordination, Transaction
-from semel.errors import SemelError
+from semel.errors import BrokerError, Outcome, SemelError
 from semel.guarantee import Guarantee
 
 Exactly = Literal[Guarantee.EXACTLY_ONCE, "exactly_once"]
@@ -83,18 +85,46 @@ class Producer(Sender, Generic[Kind]):
         self.guarantee = Guarantee.parse(guarantee)
         given = dict(settings or {}) | ({"transactional.id": transactional_id} if transactional_id else {})
         merged = client_settings(Role.PRODUCER, self.guarantee, bootstrap, given)
-        fate = Fate()
+        fate, self._failures = Fate(), Failures()
+        if merged.get("transactional.id"):
+            # A transaction is acknowledged as a whole, so that only failures are worth a report.
+            merged |= {"delivery.report.only.error": True, "on_delivery": self._failures.take}
         super().__init__(make("Producer", merged), wait_ms_max / 1000, fate)
+        # The deliveries of one producer know it by their class: one thing less to set for each record.
+        self._delivery: type[Delivery] = type("Delivery", (Delivery,), {"__slots__": (), "_server": self})
+        self._until_serve = SERVE_EVERY
         self._ended: SemelError | None = None
         self._coordination: Coordination | None = None
         tell_of_forks(self)
         if given.get("transactional.id"):
-            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate, self)
+            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate, self._failures)
             self._refuse(self._refusal("producer.send(…) outside of a transaction", "tx.send(…)"))
             self._coordination.own()
 
     def _refusal(self, you_wrote: str, you_want: str = "") -> SemelError:
         return refusal(RULES_BY_ID["S006"], self.guarantee, you_wrote=you_wrote, you_want=you_want)
+
+    def send(
+        self,
+        topic: str,
+        value: Payload,
+        *,
+        key: Payload = None,
+        headers: Headers | None = None,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+    ) -> Delivery:
+        """Hand a record over; the result tells what became of it. When the queue is full, waits up to the limit."""
+        delivery = self._delivery()
+        try:
+            self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
+        except Exception as error:  # noqa: BLE001 - told apart there
+            self.send_again(error, topic, value, key, partition, delivery, None, timestamp_ms, headers)
+        self._until_serve -= 1
+        if not self._until_serve:
+            self._until_serve = SERVE_EVERY
+            self.serve(0)
+        return delivery
 
     def transaction(self: Producer[Transactional]) -> Transaction:
         """Make a transaction: `with` begins it, and commits or aborts at its end."""
@@ -111,14 +141,35 @@ class Producer(Sender, Generic[Kind]):
             self._coordination.settle()
 
     def flush(self, wait_s_max: float | None = None) -> None:
-        """Wait until everything sent has its result; each Delivery knows whether it is a good one."""
+        """Wait until everything sent has its result; raises when records failed that nobody has looked at."""
         if self._ended is not None:
             raise self._ended
         super().flush(wait_s_max)
+        self._failures.tell()
 
-    def serve(self, wait_s: float) -> None:
-        """Serve delivery reports for a while: for whoever waits for them elsewhere than in `Delivery.result`."""
-        self._fate.serve(self._client.poll, wait_s)
+    def serve_until(self, delivery: Delivery, wait_s_max: float | None) -> None:
+        """Serve reports until this one is there; past the limit its outcome is unknown."""
+        limit = self._wait_s_max if wait_s_max is None else wait_s_max
+        deadline = time.monotonic() + limit
+        while not delivery.done:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise BrokerError(
+                    f"nothing is known about a record after {limit:g} s",
+                    code=TIMED_OUT,
+                    outcome=Outcome.UNKNOWN,
+                    because="the producer still tries to deliver it",
+                    next_command="ask for the result again",
+                )
+            self.serve(min(left, SLICE_S))
+
+    def note_failure(self, delivery: Delivery) -> None:
+        """Keep a failure until somebody looks at it."""
+        self._failures.unseen[delivery] = None
+
+    def forget_failure(self, delivery: Delivery) -> None:
+        """Somebody has looked at it."""
+        self._failures.unseen.pop(delivery, None)
 
     def forked(self) -> None:
         """Refuse everything: this copy is in a child process, where the library's threads are not."""

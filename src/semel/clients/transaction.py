@@ -19,8 +19,9 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from semel.clients.delivery import Failures
 from semel.clients.failures import Fate, KafkaFailure, failure, failure_in
-from semel.clients.sending import Sender
+from semel.clients.sending import Headers, Payload, Sender
 from semel.clients.steps import ClientStep, OnStep
 from semel.errors import BrokerError, ConfigError, Outcome, OutcomeUnknownError, SemelError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from semel.clients.consumer import Consumer
 
 PAUSE_S = 0.05
+FAILURES_TOLD_MAX = 3
 
 
 class State(StrEnum):
@@ -43,11 +45,11 @@ class State(StrEnum):
 class Coordination:
     """The transaction calls of one producer, each tried until its limit, and what is known after each."""
 
-    def __init__(self, client: Any, wait_s_max: float, on_step: OnStep, fate: Fate, sender: Sender) -> None:
-        """`client` is a confluent_kafka.Producer with a transactional id; `sender` serves its reports."""
+    def __init__(self, client: Any, wait_s_max: float, on_step: OnStep, fate: Fate, failures: Failures) -> None:
+        """`client` is a confluent_kafka.Producer with a transactional id; `failures` are those of its records."""
         self.client = client
         self.fate = fate
-        self.sender = sender
+        self.failures = failures
         self.wait_s_max = wait_s_max
         self.on_step = on_step
         self.state = State.READY
@@ -78,11 +80,12 @@ class Coordination:
     def commit(self) -> None:
         """Commit, asking again as long as the limit allows. Aborts when only that is left."""
         self.fate.serve(self.client.flush, self.wait_s_max)
-        if self.fate.error is not None and self.state is State.OPEN:
-            raise self._refusal(self.fate.error, "the transaction was not committed", Outcome.DID_NOT_HAPPEN)
+        # A producer that is at its end already sends no commit: then the answer is known.
+        is_over = self.fate.is_met and self.state is State.OPEN
         self.on_step(ClientStep.COMMITTING)
         self.state = State.COMMIT_UNKNOWN
-        self._try("the transaction was not committed", self.client.commit_transaction, Outcome.UNKNOWN)
+        outcome = Outcome.DID_NOT_HAPPEN if is_over else Outcome.UNKNOWN
+        self._try("the transaction was not committed", self.client.commit_transaction, outcome)
         self.state = State.READY
         self.on_step(ClientStep.COMMITTED)
 
@@ -149,7 +152,7 @@ class Transaction(Sender):
 
     def __init__(self, coordination: Coordination) -> None:
         """Nothing is begun yet."""
-        super().__init__(coordination.client, coordination.wait_s_max, coordination.fate, coordination.sender.delivery)
+        super().__init__(coordination.client, coordination.wait_s_max, coordination.fate)
         self._coordination = coordination
         self._sources: list[Consumer] = []
         self._refuse(ConfigError("the transaction is not open", you_want="with producer.transaction() as tx: …"))
@@ -157,8 +160,25 @@ class Transaction(Sender):
     def __enter__(self) -> Self:
         """Begin."""
         self._coordination.begin()
+        self._coordination.failures.in_transaction.clear()
         self.produce = self._client.produce
         return self
+
+    def send(
+        self,
+        topic: str,
+        value: Payload,
+        *,
+        key: Payload = None,
+        headers: Headers | None = None,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+    ) -> None:
+        """Hand a record over. It has no result of its own: the transaction has one for all."""
+        try:
+            self.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+        except Exception as error:  # noqa: BLE001 - told apart there
+            self.send_again(error, topic, value, key, partition, None, None, timestamp_ms, headers)
 
     def commit_offsets(self, consumer: Consumer) -> None:
         """Make the offsets of the consumer's last batch part of the transaction: both are visible, or neither."""
@@ -173,18 +193,17 @@ class Transaction(Sender):
     ) -> None:
         """Commit, or abort when the work failed."""
         self._refuse(ConfigError("the transaction is over", you_want="producer.transaction() for the next one"))
-        try:
-            if error is None:
-                self._commit()
-            else:
-                self._abort(error)
-        finally:
-            self._coordination.sender.forget_failures()  # the transaction tells of them, whole
+        if error is None:
+            self._commit()
+        else:
+            self._abort(error)
 
     def _commit(self) -> None:
         try:
             self._coordination.commit()
         except BrokerError as error:
+            for failed in self._coordination.failures.in_transaction[:FAILURES_TOLD_MAX]:
+                error.add_note(f"because of {failed}")
             if error.outcome is Outcome.DID_NOT_HAPPEN:
                 self._abort(error)
             raise

@@ -10,8 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 # Lines with a mark are wrong and must be found; all others are right.
 PROGRAM = """
+import asyncio
+
 import semel
 from semel import Guarantee
+from semel.clients.delivery import Delivered
 
 transactional = semel.Producer("b", guarantee=Guarantee.EXACTLY_ONCE, transactional_id="t")
 named = semel.Producer("b", guarantee="exactly_once", transactional_id="t")
@@ -30,10 +33,16 @@ semel.Producer("b", guarantee=Guarantee.AT_LEAST_ONCE, transactional_id="t")  # 
 semel.Producer("b")  # wrong
 
 
+async def plain_send() -> "asyncio.Future[Delivered]":
+    async with semel.AsyncProducer("b", guarantee=Guarantee.AT_LEAST_ONCE) as producer:
+        return await producer.send("t", b"v")
+
+
 async def main() -> None:
     async with semel.AsyncProducer("b", guarantee=Guarantee.EXACTLY_ONCE, transactional_id="t") as producer:
         async with producer.transaction() as tx:
-            (await (await tx.send("t", b"v"))).offset
+            await tx.send("t", b"v")
+        (await (await plain_send())).offset
     async with semel.AsyncProducer("b", guarantee=Guarantee.AT_MOST_ONCE) as plain:
         plain.transaction()  # wrong
     async with semel.AsyncConsumer("b", ["t"], group="g", guarantee=Guarantee.AT_LEAST_ONCE) as consumer:
