@@ -25,7 +25,7 @@ RULE = Rule(
     wrong="With one copy a lost disk loses everything that was acknowledged. With two, either one confirmation is "
     "enough, which loses on the next failure, or both are needed, and every restart of a broker stops the producers.",
     fault="the broker that holds the partition is killed and its disk is empty when it comes back",
-    shown_by="",
+    shown_by="src/semel/drill/damage/s020_replication_factor.py",
     sources="Apache Kafka documentation: replication, availability and durability guarantees",
     subjects=topics,
     judge=_judge,

@@ -30,7 +30,7 @@ RULE = Rule(
     wrong="acks=all waits for the replicas that are in sync, and that may be the leader alone. With a minimum of 1 "
     "such a record is acknowledged, and gone when the leader is.",
     fault="the followers fall behind, records are written, the leader loses its disk",
-    shown_by="",
+    shown_by="src/semel/drill/damage/s021_min_insync_replicas.py",
     sources="Apache Kafka topic configuration: min.insync.replicas",
     subjects=topics,
     judge=_judge,

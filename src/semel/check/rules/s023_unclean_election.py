@@ -26,7 +26,7 @@ RULE = Rule(
     wrong="When all replicas that are in sync are down, an unclean election makes one that is behind the leader. The "
     "others cut their logs down to its, and acknowledged records are gone.",
     fault="the last replica in sync dies, and one that is behind is still up",
-    shown_by="",
+    shown_by="src/semel/drill/damage/s023_unclean_election.py",
     sources="Apache Kafka documentation: unclean leader election; KIP-106",
     subjects=topics,
     judge=_judge,

@@ -21,7 +21,7 @@ RULE = Rule(
     wrong="The outcome of every transaction and the producer epochs are in this topic. Lost with a disk, a transaction "
     "that was committed may stay half done, and an old owner is no longer fenced.",
     fault="the coordinator's broker is killed and its disk is empty when it comes back",
-    shown_by="",
+    shown_by="src/semel/drill/damage/s032_transaction_log.py",
     sources="Apache Kafka broker configuration: transaction.state.log.replication.factor, "
     "transaction.state.log.min.isr",
     subjects=_TOPIC.subjects,

@@ -20,7 +20,7 @@ RULE = Rule(
     wrong="Positions of groups, and the ledgers of pipelines, are in this topic. Lost with a disk, consumers start at "
     "the beginning or the end (S009), and a pipeline cannot tell what it has committed.",
     fault="the broker that holds the group's offsets is killed and its disk is empty when it comes back",
-    shown_by="",
+    shown_by="src/semel/drill/damage/s033_offsets_topic.py",
     sources="Apache Kafka broker configuration: offsets.topic.replication.factor, min.insync.replicas",
     subjects=_TOPIC.subjects,
     judge=_TOPIC.judge,
