@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from semel.broker.intercept import AnswerError
+from semel.check.rules import RULES
 from semel.cli import main
 from semel.cli.exit_code import ExitCode
-from semel.drill.damage.stage import new_topic
+from semel.drill.damage.stage import commit_position, consumer, new_name, new_topic
 from semel.engine.embedded import Cluster
 from semel.engine.tls import Security
+from semel.guarantee import Guarantee
 from semel.protocol.error_codes import ErrorCode
 
 Out = pytest.CaptureFixture[str]
@@ -27,14 +29,42 @@ def written(folder: Path, name: str, text: str) -> str:
 GOOD_CLIENT = "transactional.id=t\nsemel.role=producer\n"
 
 
-def test_every_rule_held(strict: Cluster, tmp_path: Path, capsys: Out) -> None:
-    topic = new_topic(strict, "fine", replicas=1)
+PRODUCER = "transactional.id=orders\nacks=all\nsemel.role=producer\n"
+CONSUMER = "group.id=g\nenable.auto.commit=false\nisolation.level=read_committed\nauto.offset.reset=earliest\n"
+QUERY = {
+    "source.format": "semel",
+    "startingOffsets": "earliest",
+    "maxOffsetsPerTrigger": "1000",
+    "sink.format": "semel",
+    "pipeline": "totals",
+    "checkpointLocation": "s3://bucket/totals",
+}
+
+
+def test_a_cluster_and_clients_that_keep_every_rule(strict: Cluster, tmp_path: Path, capsys: Out) -> None:
+    topic, group = new_topic(strict, "fine", replicas=3), new_name("fine")
+    reader = consumer(strict, group)
+    commit_position(reader, topic, 0)
+    reader.close()
+    arguments = ["check", "--bootstrap", strict.bootstrap, "--topic", topic, "--group", group]
+    for name, text in (("producer", PRODUCER), ("consumer", CONSUMER)):
+        arguments += ["--client-config", written(tmp_path, name, text)]
+    options = QUERY | {"assign": f'{{"{topic}": [0]}}'}
+    arguments += ["--spark-options", written(tmp_path, "query", json.dumps(options))]
+    code = main([*arguments, "--transactional-id", "orders", "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [row for row in told["findings"] if row["verdict"] != "HELD"] == []
+    assert code == ExitCode.HELD
+    judged = {row["rule"] for row in told["findings"]}
+    assert {rule.id for rule in RULES if rule.matters_to(Guarantee.EXACTLY_ONCE)} - judged == {"S044"}
+
+
+def test_files_alone(tmp_path: Path, capsys: Out) -> None:
     client = written(tmp_path, "app.properties", GOOD_CLIENT)
     assert main(["check", "--client-config", client]) == ExitCode.HELD
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["rule", "requires", "found", "verdict", "fix"]
     assert {line.split()[0] for line in lines[1:]} == {"S001", "S002", "S003", "S004", "S006", "S010", "S011"}
-    assert topic
 
 
 def test_a_rule_is_broken(weak: Cluster, tmp_path: Path, capsys: Out) -> None:
