@@ -139,12 +139,21 @@ def take_row(partition: Partition, row: PartitionData) -> bool:
     elif row.error_code:
         raise AppendRefused(ErrorCode(row.error_code), "the leader has an error")
     elif row.diverging_epoch.end_offset >= 0:
-        partition.truncate_to(truncation_offset(partition, row.diverging_epoch))
+        _cut(partition, row.diverging_epoch)
     else:
         data = row.records.read() if isinstance(row.records, LogSlice) else b""
         partition.take_copy(memoryview(data), row.high_watermark, row.log_start_offset)
         return bool(data)
     return False
+
+
+def _cut(partition: Partition, diverging: EpochEndOffset) -> None:
+    before = (partition.log.log_end_offset, partition.log.epochs.latest)
+    partition.truncate_to(truncation_offset(partition, diverging))
+    if (partition.log.log_end_offset, partition.log.epochs.latest) == before:  # never ask the same again at once
+        raise AppendRefused(
+            ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader's log parts from {before}, but nothing is to cut"
+        )
 
 
 def truncation_offset(partition: Partition, diverging: EpochEndOffset) -> int:

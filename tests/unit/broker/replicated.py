@@ -26,6 +26,8 @@ TOPIC = "orders"
 KEY = (TOPIC, 0)
 CLIENT = 99
 SESSION_MS = 2_000
+VIRTUAL_MS_MAX = 600_000.0
+STEPS_MAX = 200_000
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -137,4 +139,4 @@ def play(
         await scene(trio)
         await trio.core.stop()
 
-    run_virtual(seed, main)
+    run_virtual(seed, main, virtual_ms_max=VIRTUAL_MS_MAX, steps_max=STEPS_MAX)

@@ -126,13 +126,31 @@ def test_a_dead_leader_loses_what_only_it_had_and_follows_when_it_is_back() -> N
     play(scene)
 
 
+def test_a_log_that_parts_in_the_middle_is_cut_there() -> None:
+    async def scene(trio: Trio) -> None:
+        assert await trio.produce("a") is ErrorCode.NONE
+        trio.core.cut(2, 1)
+        trio.core.cut(3, 1)
+        for value in ("x", "y"):
+            assert await trio.produce(value, acks=1) is ErrorCode.NONE
+        trio.core.kill(1)
+        trio.core.heal()
+        for value in ("b", "c", "d", "e"):  # longer than what the old leader has: the offsets alone tell nothing
+            assert await trio.produce(value) is ErrorCode.NONE
+        await trio.core.restart(1)
+        await trio.all_in_sync()
+        assert trio.values(1) == trio.values(2) == ["a", "b", "c", "d", "e"]
+
+    play(scene)
+
+
 def test_waiting_for_a_leader_that_steps_down_ends() -> None:
     async def scene(trio: Trio) -> None:
         leader = trio.leader.partitions[KEY]
         trio.core.cut(3, 1)
         assert await trio.produce("a", acks=1) is ErrorCode.NONE
         trio.core.move_leader(TOPIC, 0, 2)
-        assert await leader.replicated(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await leader.replicated(1, 10_000) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await trio.produce("b", to=1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await trio.fetch(0, to=1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
