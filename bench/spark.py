@@ -1,10 +1,11 @@
 """semel in Spark beside Spark's own Kafka connector: the same session, the same broker, in turns.
 
-Reading goes into nothing. Copying is one streaming query from topic to topic: semel exactly once, Spark at least once,
-which is the most it can. Writing is a batch from memory. "Spark" has the producer's defaults, "Spark, tuned" large
-batches and time to fill them. The broker is one node of Apache Kafka on the same machine. Figures are ratios, median
-(smallest .. largest): of rows in a second, where more is better, then of the time of a trigger with 500 rows in a
-second, where less is better. At the end: triggers over many partitions (embedded broker), and the memory of workers.
+Reading goes into nothing. Copying is one streaming query from topic to topic, in four micro-batches: semel exactly
+once, Spark at least once, which is the most it can. Writing is a batch from memory. "Spark" has the producer's
+defaults, "Spark, tuned" large batches and time to fill them. The broker is one node of Apache Kafka on this machine.
+Figures are ratios, median (smallest .. largest): of rows in a second, where more is better, then of the time of a
+trigger with 500 rows in a second, where less is better. Whose processor time the rows took stands beside the rates. At
+the end: triggers over many partitions (embedded broker), and the memory of workers.
 """
 
 from __future__ import annotations
@@ -18,17 +19,23 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.measure.cpu_time import WHOSE
 from bench.measure.rounds import Figures, Options, Samples, Spread, print_table, ratio, run_rounds, write_json
 from bench.measure.servers import APACHE_CONFIG, APACHE_HEAP_MB, EmbeddedServer
 from bench.measure.spark_jobs import (
+    COPY,
     EVERYBODY,
     PARTITIONS,
+    READ,
     SEMEL_KEYED,
     SEMEL_SOURCE,
     SEMEL_SPREAD,
     SPARK,
     SPARK_TUNED,
+    START,
+    WRITE,
     Workload,
+    cpu_row,
     fresh_topics,
     made_rows,
     started_session,
@@ -40,7 +47,6 @@ from bench.measure.spark_triggers import trigger_ms
 from semel.cli.demo_driver import session_members
 from semel.engine.apache import ApacheCluster
 
-READ, COPY, WRITE = "read", "copy", "write"
 CODECS = ("lz4", "zstd")
 SIZES_BYTES = (100, 1_000)
 BYTES_IN_ALL = 300_000_000
@@ -104,7 +110,11 @@ def measure_rates(spark: SparkSession, bootstrap: str, options: Options, value_b
             COPY: lambda: timed_copy(work, who),
             WRITE: lambda: timed_write(work, who, cached),
         }
-        return {job: timed[job]() for job, group in JOBS.items() if who in group}
+        figures: dict[str, float] = {}
+        for job, group in JOBS.items():
+            if who in group:
+                figures |= timed[job]()
+        return figures
 
     label = f"{codec}, {value_bytes} bytes"
     with filled(spark, bootstrap, rows, value_bytes, codec) as work:
@@ -126,6 +136,24 @@ def show_rates(label: str, samples: Samples) -> None:
             target = f"{TARGETS[job, who]:.1f}"
             lines.append([f"{job}, {who}", million, str(ratio(mine, rows[SPARK])), target, against_tuned])
     print_table([label, "M rows/s", "to Spark", "target", "to Spark, tuned"], lines)
+    print()
+
+
+def show_cpu(label: str, samples: Samples) -> None:
+    """Where the time goes: processor seconds for a million rows."""
+    lines = []
+    for job, group in JOBS.items():
+        for who in group:
+            spent = [Spread.of(samples[cpu_row(job, whose)][who]).median for whose in WHOSE]
+            lines.append([f"{job}, {who}", *(f"{one:.2f}" for one in spent), f"{sum(spent):.2f}"])
+    print_table([f"{label}: CPU s for a million rows", *WHOSE, "sum"], lines)
+    print()
+
+
+def show_starts(samples: Samples) -> None:
+    """What a query takes before its first and after its last trigger."""
+    lines = [[f"{START}, {who}", str(Spread.of(taken))] for who, taken in samples[START].items()]
+    print_table(["", "ms"], lines)
     print()
 
 
@@ -207,6 +235,8 @@ def measure_all(spark: SparkSession, bootstrap: str, options: Options) -> dict[s
         label = f"{codec}, {value_bytes} bytes"
         rates = measure_rates(spark, bootstrap, options, value_bytes, codec)
         show_rates(label, rates)
+        show_cpu(label, rates)
+        show_starts(rates)
         results[label] = rates
     with filled(spark, bootstrap, 1_000, SIZES_BYTES[0], CODECS[0]) as work:
         triggers = measure_triggers(work, options)

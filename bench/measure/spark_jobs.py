@@ -22,7 +22,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import semel
 import semel.spark
+from bench.measure.cpu_time import used_s
 from bench.measure.librdkafka import QUIET, WAIT_S_MAX
+from bench.measure.rounds import Figures
+from semel.engine.cache import cache_folder
 from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
 from semel.errors import EnvironmentFailure
@@ -31,6 +34,10 @@ PARTITIONS = 4
 DRIVER_MEMORY = "2g"
 SEGMENT_BYTES = 32 << 20  # only whole segments are removed when a topic is emptied
 QUERY_S_MAX = 600
+MICRO_BATCHES = 4
+KINDS = {"key": "binary", "value": "binary", "partition": "int"}
+READ, COPY, WRITE = "read", "copy", "write"
+START = "start of a query"
 # Spark's producer as somebody would set it who wants throughput: large batches, and time to fill them.
 TUNED = {"kafka.batch.size": "524288", "kafka.linger.ms": "50", "kafka.buffer.memory": "134217728"}
 
@@ -47,6 +54,9 @@ PARTITIONING = {SEMEL_SOURCE: "source", SEMEL_SPREAD: "spread", SEMEL_KEYED: "ke
 def started_session() -> Iterator[SparkSession]:
     """Two local cores, Spark's connector on the class path, semel's source registered."""
     os.environ.update(spark_environment())
+    # As in an installed package, modules are compiled once and not by every process.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(cache_folder() / "bytecode")
     with tempfile.TemporaryDirectory(prefix="semel-bench-") as folder:
         settings = {
             "spark.driver.memory": DRIVER_MEMORY,
@@ -137,29 +147,43 @@ def made_rows(spark: SparkSession, rows: int, value_bytes: int) -> DataFrame:
     )
 
 
-def timed_read(work: Workload, who: str) -> float:
+def timed_read(work: Workload, who: str) -> Figures:
     """Rows read in a second, into nothing."""
     frame = work.spark.read.format(format_of(who)).options(**work.source()).load()
-    return _rate(work.rows, lambda: frame.write.format("noop").mode("overwrite").save())
+    return _timed(work, READ, lambda: frame.write.format("noop").mode("overwrite").save())
 
 
-def timed_copy(work: Workload, who: str) -> float:
-    """Rows copied from topic to topic in a second by one streaming query, from its start to its end."""
-    frame = work.spark.readStream.format(format_of(who)).options(**work.source()).load()
+def timed_copy(work: Workload, who: str) -> Figures:
+    """Rows copied from topic to topic in a second by the micro-batches of one streaming query; and what its start took.
+
+    semel's source is told which columns the query uses, which Spark does not tell it.
+    """
+    columns = ["key", "value", "partition"] if who == SEMEL_SOURCE else ["key", "value"]
+    reader = work.spark.readStream.format(format_of(who)).options(**work.source())
+    reader = reader.option("maxOffsetsPerTrigger", -(-work.rows // MICRO_BATCHES))
+    if format_of(who) == "semel":
+        reader = reader.schema(", ".join(f"{name} {KINDS[name]}" for name in columns))
+    frame = reader.load().select(*columns)
     with work.output(who) as target, tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint:
-        rate = _rate(work.rows, lambda: _finish(_start_copy(work, who, frame, target, checkpoint)))
+        queries: list[StreamingQuery] = []
+
+        def run() -> None:
+            queries.append(_start_copy(work, who, frame, target, checkpoint))
+            _finish(queries[0])
+
+        figures = _timed(work, COPY, run)
         check_count(work, target)
-    return rate
+    whole_s = work.rows / figures[COPY]
+    copying_s = sum(row["durationMs"]["triggerExecution"] for row in queries[0].recentProgress) / 1000
+    return {**figures, COPY: work.rows / copying_s, START: (whole_s - copying_s) * 1000}
 
 
 def _start_copy(work: Workload, who: str, frame: DataFrame, target: str, checkpoint: str) -> StreamingQuery:
     if format_of(who) == "kafka":
         options = work.spark_sink(who, target) | {"checkpointLocation": checkpoint}
-        writer = frame.select("key", "value").writeStream.format("kafka").options(**options)
-        return writer.trigger(availableNow=True).start()
-    columns = ["key", "value", "partition"] if who == SEMEL_SOURCE else ["key", "value"]
+        return frame.writeStream.format("kafka").options(**options).trigger(availableNow=True).start()
     return semel.write_stream(
-        frame.select(*columns),
+        frame,
         work.sink(who, target),
         pipeline=f"bench-{uuid.uuid4().hex}",
         guarantee="exactly_once",
@@ -174,17 +198,17 @@ def _finish(query: StreamingQuery) -> None:
         raise EnvironmentFailure(f"a query had not ended after {QUERY_S_MAX} s")
 
 
-def timed_write(work: Workload, who: str, cached: DataFrame) -> float:
+def timed_write(work: Workload, who: str, cached: DataFrame) -> Figures:
     """Rows written in a second from memory."""
     with work.output(who) as target:
         if format_of(who) == "kafka":
             writer = cached.write.format("kafka").options(**work.spark_sink(who, target))
-            rate = _rate(work.rows, writer.save)
+            figures = _timed(work, WRITE, writer.save)
         else:
             name, sink = f"bench-{uuid.uuid4().hex}", work.sink(who, target)
-            rate = _rate(work.rows, lambda: semel.write_batch(cached, sink, pipeline=name, run_id="1"))
+            figures = _timed(work, WRITE, lambda: semel.write_batch(cached, sink, pipeline=name, run_id="1"))
         check_count(work, target)
-    return rate
+    return figures
 
 
 def check_count(work: Workload, topic: str) -> None:
@@ -195,7 +219,15 @@ def check_count(work: Workload, topic: str) -> None:
         raise EnvironmentFailure(f"{topic} holds {found} records, not {work.rows}")
 
 
-def _rate(rows: int, job: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def _timed(work: Workload, name: str, job: Callable[[], object]) -> dict[str, float]:
+    """Rows in a second, and whose processor time it took, in seconds for a million rows."""
+    used, began = used_s(), time.perf_counter()
     job()
-    return rows / (time.perf_counter() - began)
+    taken_s = time.perf_counter() - began
+    spent = {cpu_row(name, who): (now_s - used[who]) / work.rows * 1e6 for who, now_s in used_s().items()}
+    return {name: work.rows / taken_s, **spent}
+
+
+def cpu_row(job: str, whose: str) -> str:
+    """The name of a figure."""
+    return f"{job}, CPU of {whose}"
