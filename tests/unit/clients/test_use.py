@@ -16,11 +16,12 @@ from typing import Final
 import pytest
 
 import semel
-from semel.broker.intercept import Delay
+from semel.broker.intercept import AnswerError, Delay
 from semel.clients.producer import Plain
 from semel.clients.records import TopicPartition
 from semel.errors import BrokerError, ConfigError, GuaranteeError, MissingExtraError, Outcome
 from semel.guarantee import Guarantee
+from semel.protocol.error_codes import ErrorCode
 from tests.features.clusters import SETTINGS, Kafka
 
 MOST, LEAST, _ = Guarantee
@@ -332,3 +333,43 @@ def test_records_that_are_gone_are_an_error_not_a_silent_skip(kafka: Kafka) -> N
     member.close()
     with consumer_of(kafka, topic) as consumer, pytest.raises(BrokerError, match="AUTO_OFFSET_RESET"):
         next(consumer.batches(idle_ms_max=20_000))
+
+
+def test_a_failure_that_nobody_looked_at_is_told_by_flush_once(cluster: semel.Cluster, kafka: Kafka) -> None:
+    topic = kafka.topic()
+    producer = producer_of(kafka)
+    producer.send(topic, "good").result()
+    refused = cluster.intercept("Produce", AnswerError(code=ErrorCode.INVALID_RECORD), times=None)
+    for _ in range(2):
+        producer.send(topic, "x")
+    with pytest.raises(BrokerError, match="INVALID_RECORD") as caught:
+        producer.flush(20)
+    assert caught.value.outcome is Outcome.DID_NOT_HAPPEN
+    assert caught.value.__notes__ == ["2 records failed; this is the first that nobody had looked at"]
+    looked_at = producer.send(topic, "x")
+    with pytest.raises(BrokerError):
+        looked_at.result()
+    producer.flush(20)
+    producer.send(topic, "x")
+    with pytest.raises(BrokerError):
+        producer.close()
+    assert refused.fired > 0
+    assert kafka.values(topic) == ["good"]
+
+
+def test_a_partition_that_was_given_up_is_not_counted_with_another(kafka: Kafka) -> None:
+    """The library goes on telling the old position of a partition that was moved back and has read nothing since."""
+    topic = kafka.topic(2)
+    kafka.fill(topic, 40)
+    with consumer_of(kafka, topic) as consumer:
+        seen: set[int] = set()
+        while seen != {0, 1}:  # give up batches until one of each partition was handed out
+            seen |= {record.partition for record in next(consumer.batches(idle_ms_max=20_000))}
+            if seen != {0, 1}:
+                consumer.commit()
+        before = [kafka.committed(topic, topic, number) for number in (0, 1)]
+        record = next(consumer.batches(records_max=1, idle_ms_max=20_000))[0]
+        consumer.commit()
+        after = [kafka.committed(topic, topic, number) for number in (0, 1)]
+    assert after[record.partition] == record.offset + 1
+    assert after[1 - record.partition] == before[1 - record.partition]
