@@ -35,6 +35,7 @@ class Job:
     target: str
     group: str
     store: str = ""
+    offsets_apart: bool = False  # the offsets are not in the producer's transaction
     kill_at: int = 0
     kill_step: str = ""  # count only steps of this name
     batch_records: int = 4
@@ -106,7 +107,7 @@ def copy_in_transactions(job: Job, step: Callable[[str], None]) -> None:
         job.bootstrap,
         [job.source],
         group=job.group,
-        guarantee=Guarantee.EXACTLY_ONCE,
+        guarantee=Guarantee.AT_LEAST_ONCE if job.offsets_apart else Guarantee.EXACTLY_ONCE,
         settings=settings(job),
         on_step=step,
     ) as consumer:
@@ -116,7 +117,8 @@ def copy_in_transactions(job: Job, step: Callable[[str], None]) -> None:
                     tx.send(job.target, record.value)
                     step(SENT)
                 step(PROCESSED)
-                tx.commit_offsets(consumer)
+                if not job.offsets_apart:
+                    tx.commit_offsets(consumer)
             if remaining.is_over(batch):
                 break
     producer.close()

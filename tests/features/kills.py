@@ -71,6 +71,7 @@ class Way:
     name: str
     guarantee: Guarantee
     to_store: bool = False
+    offsets_apart: bool = False
     steps: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -99,6 +100,13 @@ WAYS = (
         to_store=True,
         steps=("polled", "begun", "sent", "processed", "offsets-sent", "committing", "committed"),
     ),
+)
+
+OFFSETS_APART = Way(
+    name="transactions with the offsets apart",
+    guarantee=Guarantee.EXACTLY_ONCE,
+    offsets_apart=True,
+    steps=("committed",),
 )
 
 
@@ -141,6 +149,7 @@ class Copying:
             source=source,
             target=target,
             group=source,
+            offsets_apart=self.way.offsets_apart,
             store=str(self.folder / "results.db") if self.way.to_store else "",
         )
 

@@ -102,6 +102,19 @@ def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> No
     assert slow.commits_refused == 0
 
 
+def test_a_batch_that_was_paused_and_given_up_is_read_again(kafka: Kafka) -> None:
+    """The pause of the keep-alive must not undo the way back."""
+    topic = kafka.topic()
+    wanted = kafka.fill(topic, RECORDS)
+    with member(kafka, topic, LEAST, keep_alive_ms=50) as consumer:
+        work = first_of(consumer, RECORDS // 2)
+        eventually(lambda: consumer._member.keep_alive.polls > 2, what="the partitions are paused")
+        again = [value for batch in consumer.batches(idle_ms_max=2_500) for value in values(batch)]
+    assert values(work) == wanted[: RECORDS // 2]
+    assert again == wanted
+    assert kafka.committed(topic, topic) == RECORDS
+
+
 def read(consumer: semel.Consumer) -> list[str]:
     return [value for batch in consumer.batches(idle_ms_max=2_500) for value in values(batch)]
 
