@@ -1,0 +1,73 @@
+"""The driver's half of a micro-batch over 100 and 1,000 partitions: the same requests.
+
+Counted, not timed, so that it can be a test; `python -m bench.spark` has the times of whole triggers.
+"""
+
+import sys
+from collections import Counter
+from time import perf_counter
+
+import pytest
+
+import semel
+from semel.broker.intercept import Delay, Seen
+from semel.guarantee import Guarantee
+from semel.protocol.messages.init_producer_id import InitProducerIdRequest
+from semel.sinks.base import MicroBatch
+from semel.sinks.kafka import KafkaOutput, KafkaSession
+from semel.wire.topology import TopicPartition
+from tests.spark.sink_jobs import new_topics
+
+MICRO_BATCHES = 5
+
+
+def commit(session: KafkaSession, source: str, partitions: int, number: int) -> None:
+    """What the driver asks of the brokers for one micro-batch."""
+    session.own()
+    session.read_ledger()
+    session.add_targets()
+    micro_batch = MicroBatch(
+        pipeline=session.pipeline,
+        query_id="one",
+        id=number,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        offsets={TopicPartition(source, index): number + 1 for index in range(partitions)},
+    )
+    session.add_offsets(micro_batch)
+    session.commit()
+
+
+def measure(partitions: int) -> tuple[Counter[int], float]:
+    """Requests by API key, and seconds, for a few micro-batches after the first."""
+    with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as cluster:
+        source, output = new_topics(cluster.bootstrap, partitions, partitions)
+        session = KafkaOutput(cluster.bootstrap, output).open(f"many-{partitions}")
+        commit(session, source, partitions, 0)
+        asked: Counter[int] = Counter()
+
+        def count(seen: Seen) -> bool:
+            asked[seen.api_key] += seen.client_id == "semel"
+            return False
+
+        hook = cluster.intercept(None, Delay(ms=0), times=None, where=count)
+        began = perf_counter()
+        for number in range(1, MICRO_BATCHES + 1):
+            commit(session, source, partitions, number)
+        seconds = perf_counter() - began
+        cluster.disarm(hook)
+        assert set(session.read_ledger().offsets.values()) == {MICRO_BATCHES + 1}
+    return +asked, seconds
+
+
+@pytest.mark.long
+def test_requests_do_not_grow_with_partitions(capsys: pytest.CaptureFixture[str]) -> None:
+    few, many = measure(100), measure(1_000)
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\ndriver, ms a micro-batch: 100 partitions {few[1] * 200:.1f}, 1,000 partitions {many[1] * 200:.1f}\n"
+        )
+    for counted in (few[0], many[0]):
+        # Asked again while the markers of the last transaction are on their way, which depends on the machine.
+        del counted[InitProducerIdRequest.API_KEY]
+        assert set(counted.values()) == {MICRO_BATCHES}
+    assert few[0] == many[0]
