@@ -1,4 +1,6 @@
-"""The two brokers that rows compare: semel's embedded one and Apache Kafka, one node each, each in its own process.
+"""The two brokers that rows compare: semel's embedded one and Apache Kafka, one node each unless a row wants three.
+
+Apache Kafka has a process for each node, semel one for all of them.
 
 Both keep their data in a temporary folder of the same disk and leave syncing to the operating system, which is the
 default of both. semel's process finds its modules compiled, as an installed package does.
@@ -51,10 +53,11 @@ def _environment() -> dict[str, str]:
 
 
 class EmbeddedServer:
-    """`semel cluster start` with one broker."""
+    """`semel cluster start` with one broker, or more."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: int = 1) -> None:
         """Nothing is started yet."""
+        self._brokers = str(brokers)
         self.bootstrap = ""
         self._process: subprocess.Popen[str] | None = None
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
@@ -62,7 +65,8 @@ class EmbeddedServer:
     def start(self) -> Self:
         """Start the process and read where it listens."""
         name = f"bench-{os.getpid()}-{next(_numbers)}"
-        command = [sys.executable, "-m", "semel", "cluster", "start", "--brokers", "1", "--port", "0", "--name", name]
+        command = [sys.executable, "-m", "semel", "cluster", "start", "--brokers", self._brokers]
+        command += ["--port", "0", "--name", name]
         self._process = subprocess.Popen(
             command, env=_environment(), stdout=subprocess.PIPE, stderr=self._stderr, text=True
         )
@@ -89,20 +93,21 @@ class EmbeddedServer:
         self._stderr.close()
 
 
-def apache() -> Server:
-    """One node of Apache Kafka with its own defaults."""
-    return ApacheCluster(brokers=1, heap_mb=APACHE_HEAP_MB, config=APACHE_CONFIG)
+def apache(brokers: int = 1, heap_mb: int = APACHE_HEAP_MB) -> Server:
+    """Apache Kafka with its own defaults."""
+    return ApacheCluster(brokers=brokers, heap_mb=heap_mb, config=APACHE_CONFIG)
 
 
-SERVERS: Mapping[str, Callable[[], Server]] = {EMBEDDED: EmbeddedServer, APACHE: apache}
+Servers = Mapping[str, Callable[[], Server]]
+SERVERS: Servers = {EMBEDDED: EmbeddedServer, APACHE: apache}
 
 
 @contextmanager
-def started() -> Iterator[dict[str, str]]:
+def started(servers: Servers = SERVERS) -> Iterator[dict[str, str]]:
     """Both brokers at once; where each listens."""
     with ExitStack() as stack:
         bootstraps: dict[str, str] = {}
-        for name, make in SERVERS.items():
+        for name, make in servers.items():
             server = make()
             stack.callback(server.stop)
             bootstraps[name] = server.start().bootstrap
