@@ -115,3 +115,16 @@ def test_a_nested_value_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         read_settings({"sasl": {"password": "hush"}})
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "shown"),
+    [
+        ({"acks": "1"}, "acks", "acks=1"),
+        ({}, "acks", "acks=all (default of java 4.0)"),
+        ({"acks": "1"}, "enable.idempotence", "enable.idempotence=false (follows from the others)"),
+        ({}, "transactional.id", "transactional.id is not set"),
+    ],
+)
+def test_a_value_is_shown_with_its_origin(written: dict[str, object], name: str, shown: str) -> None:
+    assert read_settings(written, library=Library.parse("java")).shown(name) == shown

@@ -55,8 +55,9 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
         padded = [
             (cell[index] if index < len(cell) else "").ljust(width) for cell, width in zip(cells, widths, strict=True)
         ]
-        if padded[3].strip() in COLOURS:
-            padded[3] = paint(padded[3], COLOURS[padded[3].strip()], sys.stdout)
+        word = padded[3].strip()
+        if word in COLOURS:
+            padded[3] = padded[3].replace(word, paint(word, COLOURS[word], sys.stdout))
         lines.append("  ".join(padded).rstrip())
     return lines
 

@@ -123,9 +123,14 @@ class ClientSettings:
         return self.text(name).strip().lower() in ("true", "1", "yes")
 
     def shown(self, name: str) -> str:
-        """How a person finds the value: as written, or as the library's default."""
-        text = f"{name}={self.text(name) or '(none)'}"
-        return text if name in self.given else f"{text} (default of {self.library})"
+        """The value, and where it comes from if nobody wrote it."""
+        if name in self.given:
+            return f"{name}={self.text(name)}"
+        if name not in self.effective:
+            return f"{name} is not set"
+        is_default = defaults_of(self.library).get(name) == self.text(name)
+        origin = f"default of {self.library}" if is_default else "follows from the others"
+        return f"{name}={self.text(name)} ({origin})"
 
 
 def read_settings(
