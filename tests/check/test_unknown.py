@@ -5,6 +5,7 @@ import pytest
 from semel.broker.intercept import After, AnswerError, DropRequest
 from semel.check.examination import Examination, verdict_of
 from semel.check.facts import FactMissing, Facts, Unknown, known, number, setting
+from semel.check.gathering import cluster as gathering
 from semel.check.gathering.cluster import ClusterFacts, Wanted
 from semel.check.judging import judge_all
 from semel.check.rules import RULES
@@ -91,6 +92,23 @@ def test_a_broker_that_does_not_answer(weak: Cluster, topic: str) -> None:
     assert verdicts["broker 2"] is Verdict.UNKNOWN
     assert verdicts["broker 1"] is Verdict.BROKEN
     broken([one for one in findings if one.subject != "broker 2"], "S034")
+
+
+def test_the_time_for_all_facts_is_limited(weak: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "ALL_MS_MAX", 400)
+    hook = weak.intercept("DescribeConfigs", DropRequest(then=After.SILENCE), times=None)
+    findings = look(weak.bootstrap, topic)
+    assert hook.fired < 4, "once the time is up nothing is asked any more"
+    unknown(findings, "S023")
+    unknown(findings, "S034")
+
+
+def test_a_group_without_a_topic_to_compare_with(weak: Cluster, topic: str) -> None:
+    group = new_name("alone")
+    client = consumer(weak, group)
+    commit_position(client, topic, 0)
+    client.close()
+    unknown(look(weak.bootstrap, groups=[group]), "S037")
 
 
 def test_a_cluster_that_is_not_there() -> None:

@@ -22,7 +22,7 @@ def _findings(rule: Rule, facts: Facts) -> Iterator[Finding]:
         try:
             judged = rule.judge(facts, subject)
         except FactMissing as missing:
-            fix = "let this user describe it, or ask someone who may"
+            fix = "make it visible: a permission to describe it, a broker that answers, an option that says it"
             yield _finding(rule, facts, subject, Verdict.UNKNOWN, Judged(held=False, found=str(missing), fix=fix))
         else:
             verdict = Verdict.HELD if judged.held else Verdict.BROKEN

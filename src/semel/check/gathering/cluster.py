@@ -42,6 +42,7 @@ from semel.wire.topology import Isolation, PartitionInfo, TopicPartition
 T = TypeVar("T")
 NEWEST = -3
 FACT_MS_MAX = 10_000
+ALL_MS_MAX = 120_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +60,10 @@ class ClusterFacts:
     """Asks one cluster."""
 
     def __init__(self, cluster: WireCluster, now_ms: int) -> None:
-        """One fact may take as long as `default.api.timeout.ms` says, and ten seconds at most."""
+        """One fact may take `default.api.timeout.ms`, and ten seconds at most; all of them two minutes."""
         self._cluster = cluster
         self._now_ms = now_ms
+        self._whole = Deadline.after_ms(ALL_MS_MAX)
         self._fact_ms_max = min(FACT_MS_MAX, cluster.settings.api_timeout_ms)
 
     def gather(self, wanted: Wanted) -> Facts:
@@ -85,7 +87,7 @@ class ClusterFacts:
         )
 
     def _deadline(self) -> Deadline:
-        return Deadline.after_ms(self._fact_ms_max)
+        return self._whole.within_ms(self._fact_ms_max)
 
     def _ask(self, question: Callable[[WireCluster, Deadline], T]) -> T | Unknown:
         return attempt(lambda: question(self._cluster, self._deadline()))

@@ -1,6 +1,6 @@
 """S035: a group's position is kept as long as the records it points at."""
 
-from semel.check.facts import Facts, Unknown, number
+from semel.check.facts import Facts, number
 from semel.check.rule import About, Rule, brokers
 from semel.check.rules.broker_minimum import at_least
 from semel.guarantee import Anomaly
@@ -12,12 +12,8 @@ WEEK_MINUTES = 7 * 24 * 60
 
 def _least(facts: Facts) -> int:
     """A week, or as long as the topic that is kept longest."""
-    kept = [number(topic.settings, "retention.ms") for topic in facts.topics.values() if _is_seen(topic.settings)]
+    kept = [number(topic.settings, "retention.ms") for topic in facts.topics.values() if topic.settings]
     return max([WEEK_MINUTES, *(kept_ms // MINUTE_MS for kept_ms in kept)])
-
-
-def _is_seen(settings: object) -> bool:
-    return not isinstance(settings, Unknown) and bool(settings)
 
 
 RULE = Rule(

@@ -1,6 +1,6 @@
 """S037: a group has a position in every partition."""
 
-from semel.check.facts import Facts, known
+from semel.check.facts import FactMissing, Facts, known
 from semel.check.rule import About, Judged, Rule, groups
 from semel.guarantee import Anomaly
 from semel.wire.topology import TopicPartition
@@ -11,6 +11,8 @@ def _judge(facts: Facts, name: str) -> Judged:
     positions = known(group.positions)
     if known(group.info).state == "Dead" and not positions:
         return Judged(held=False, found="there is no such group", fix="start its consumers, or correct the name")
+    if not facts.topics:
+        raise FactMissing("no topic was named whose partitions it should have: --topic NAME")
     every = [
         TopicPartition(topic.name, one.partition) for topic in facts.topics.values() for one in known(topic.partitions)
     ]
