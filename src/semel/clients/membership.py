@@ -122,7 +122,7 @@ class Membership:
     def standing(self, messages: list[Message]) -> Offsets:
         """Where the partitions of these messages stand behind them."""
         if self._moved:
-            # The library still tells the old position of a partition that was moved and has read nothing since.
+            # What the library says of a partition that was moved and has read nothing since is not to be relied on.
             found = next_offsets(messages)
             self._moved -= found.keys()
             return found
@@ -262,7 +262,7 @@ class Membership:
                 self._early.append(message)
 
     def resume(self) -> None:
-        """The user is back: fetch again. Before any seek, which it would undo."""
+        """The user is back: fetch again."""
         if self._paused:
             self.client.resume(self._assigned)
             self._paused = False

@@ -121,7 +121,7 @@ class Producer(Sender, Generic[Kind]):
         except Exception as error:  # noqa: BLE001 - told apart there
             self.send_again(error, topic, value, key, partition, delivery, None, timestamp_ms, headers)
         self._until_serve -= 1
-        if not self._until_serve:
+        if self._until_serve <= 0:  # below zero when threads race
             self._until_serve = SERVE_EVERY
             self.serve(0)
         return delivery
