@@ -278,9 +278,18 @@ class Broker:
                     self._remove_replica(replica)
                 continue
             if replica is None:
-                replica = self.replicas[key] = self._open_partition(topic, index, config)
-            replica.log.config = config
-            self._give_role(replica, place)
+                replica = self._open_replica(topic, index, config)
+            if replica is not None:
+                replica.log.config = config
+                self._give_role(replica, place)
+
+    def _open_replica(self, topic: Topic, index: int, config: LogConfig) -> Partition | None:
+        try:
+            replica = self.replicas[topic.name, index] = self._open_partition(topic, index, config)
+        except OSError as error:  # one folder that cannot be opened must not take the others along
+            log.error("broker %d: %s-%d cannot be opened: %s", self.id, topic.name, index, error)  # noqa: TRY400
+            return None
+        return replica
 
     def _give_role(self, replica: Partition, place: PartitionState) -> None:
         key = (replica.topic, replica.index)

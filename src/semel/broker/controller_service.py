@@ -35,6 +35,7 @@ from semel.broker.elections import (
     plan_unfenced,
 )
 from semel.broker.gate import Gate, gated
+from semel.broker.log_types import AppendRefused
 from semel.broker.publishing import Publisher
 from semel.broker.reassignment import completed
 from semel.broker.refused import Refused
@@ -109,6 +110,8 @@ class ControllerService:
         except Refused as refused:  # a newer controller has taken over while this one was stopped
             log.info("the controller of epoch %d resigns: %s", self.controller.epoch, refused.summary)
             return
+        except (AppendRefused, OSError) as error:  # the metadata log cannot be written: nothing has changed, try again
+            log.error("the controller could not write its log: %s", error)  # noqa: TRY400
         self._publisher.deliver()
         self._schedule()
 

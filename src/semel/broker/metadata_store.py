@@ -63,9 +63,14 @@ class MetadataStore:
         now_ms = self._clock.wall_ms()
         drafts = [DraftRecord(key=key, value=value, timestamp_ms=now_ms) for key, value in map(encode_record, records)]
         batch = memoryview(bytearray(encode_batch(drafts)))
+        offset = self._log.log_end_offset
         self._log.append_as_leader(batch, leader_epoch=controller_epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
         self._log.advance_high_watermark(self._log.log_end_offset)
-        self._make_durable()
+        try:
+            self._make_durable()
+        except OSError:
+            self._log.truncate_to(offset, now_ms=now_ms)  # what nobody may see must not come back after a restart
+            raise
 
     def _make_durable(self) -> None:
         """Sync, where the flush policy says that nothing counts before it is on the disk."""

@@ -112,12 +112,12 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
     async def _write_markers(self, effect: WriteMarkers) -> None:
         left = set(effect.partitions)
         wait_ms = RETRY_MS
-        while left:
+        while left and not self.resigned:  # the next coordinator of this partition finds the decision and goes on
             for leader, partitions in self._by_leader(left).items():
                 for partition, code in (await self._ask_leader(effect, leader, partitions)).items():
                     if code in OVERTAKEN:
                         return
-                    if code is ErrorCode.NONE:
+                    if code is ErrorCode.NONE and not self.resigned:
                         left.discard(partition)
                         self._report_marker(effect, partition)
             if left:
@@ -162,7 +162,7 @@ class TransactionPartition(CoordinatorShell[Effect, InitAnswer | AddAnswer]):
             producer_epoch=effect.producer.epoch,
             transaction_result=effect.commit,
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=rows) for name, rows in topics.items()],
-            coordinator_epoch=self.partition.leader_epoch,
+            coordinator_epoch=self.leader_epoch,
             transaction_version=effect.transaction_version,
         )
 

@@ -10,10 +10,15 @@ Sources:  KIP-98, KIP-664, KIP-890.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
 from semel.broker.api.k00_produce import missing_partition
 from semel.broker.cluster_state import GROUP_TOPIC
 from semel.broker.context import Context
 from semel.broker.log_types import AppendRefused, Origin
+from semel.broker.partition import Partition
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.write_txn_markers import (
@@ -51,26 +56,42 @@ def _row(index: int, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
 
 @api(WriteTxnMarkersRequest, WriteTxnMarkersResponse, first=1, last=2, refuse=refuse)
 async def answer(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Append each marker; a group's offsets become visible with it."""
-    rows = []
-    for marker in request.markers:
-        topics = [
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    _row(index, await _write(context, marker, topic.name, index)) for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
+    """Append every marker, then wait for all of them; a group's offsets become visible with its marker."""
+    rows = [_append_all(context, marker) for marker in request.markers]
+    for marker, writes in zip(request.markers, rows, strict=True):
+        for write in writes:
+            await _finish(context, marker, write)
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=marker.producer_id, topics=_by_topic(marker, writes))
+            for marker, writes in zip(request.markers, rows, strict=True)
         ]
-        rows.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-    return WriteTxnMarkersResponse(markers=rows)
+    )
 
 
-async def _write(context: Context, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
-    partition = context.broker.partitions.get((topic, index))
-    if partition is None:
-        return missing_partition(context, topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+@dataclass(slots=True)
+class Write:
+    """One marker on its way into one partition."""
+
+    topic: str
+    index: int
+    partition: Partition | None = None
+    code: ErrorCode = ErrorCode.NONE
+    offset: int = -1
+
+
+def _append_all(context: Context, marker: WritableTxnMarker) -> list[Write]:
+    writes = [Write(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+    for write in writes:
+        _append(context, marker, write)
+    return writes
+
+
+def _append(context: Context, marker: WritableTxnMarker, write: Write) -> None:
+    write.partition = context.broker.partitions.get((write.topic, write.index))
+    if write.partition is None:
+        write.code = missing_partition(context, write.topic, write.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return
     batch = encode_marker(
         Marker.COMMIT if marker.transaction_result else Marker.ABORT,
         producer_id=marker.producer_id,
@@ -79,22 +100,39 @@ async def _write(context: Context, marker: WritableTxnMarker, topic: str, index:
         coordinator_epoch=marker.coordinator_epoch,
     )
     try:
-        partition.check_insync()
-        result = partition.append(
+        write.partition.check_insync()
+        result = write.partition.append(
             memoryview(bytearray(batch)),
             origin=Origin.COORDINATOR,
             transaction_version=marker.transaction_version,
         )
-        await partition.acknowledge(result.last_offset + 1)
-        code = await partition.replicated(result.last_offset + 1)
-        if code:
-            return code
     except AppendRefused as refused:
-        return ErrorCode(refused.code)
+        write.code = ErrorCode(refused.code)
+    else:
+        write.offset = result.last_offset
+
+
+async def _finish(context: Context, marker: WritableTxnMarker, write: Write) -> None:
+    if write.code or write.partition is None:
+        return
+    try:
+        await write.partition.acknowledge(write.offset + 1)
     except OSError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if topic == GROUP_TOPIC:
+        write.code = ErrorCode.KAFKA_STORAGE_ERROR
+        return
+    write.code = await write.partition.replicated(write.offset + 1)
+    if write.topic == GROUP_TOPIC and not write.code:
         context.broker.groups.complete_transaction(
-            index, marker.producer_id, commit=marker.transaction_result, marker_offset=result.base_offset
+            write.index, marker.producer_id, commit=marker.transaction_result, marker_offset=write.offset
         )
-    return ErrorCode.NONE
+
+
+def _by_topic(marker: WritableTxnMarker, writes: Sequence[Write]) -> list[WritableTxnMarkerTopicResult]:
+    left = iter(writes)
+    return [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[_row(write.index, write.code) for write in islice(left, len(topic.partition_indexes))],
+        )
+        for topic in marker.topics
+    ]
