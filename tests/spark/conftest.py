@@ -29,7 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             SparkSession.builder.master("local[2]")
             .appName("semel tests")
             .config("spark.driver.memory", "512m")
-            .config("spark.driver.extraJavaOptions", DRIVER_OPTIONS)
+            .config("spark.driver.extraJavaOptions", f"{DRIVER_OPTIONS} -XX:ErrorFile={folder}/jvm_%p.log")
             .config("spark.driver.extraClassPath", jars)
             .config("spark.python.daemon.module", "semel.spark.daemon")
             .config("spark.ui.enabled", "false")

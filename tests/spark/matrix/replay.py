@@ -48,6 +48,7 @@ class Replay:
     kafka_options: dict[str, str] = field(default_factory=dict)
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     pipeline: str = field(default_factory=lambda: f"replay-{next(_numbers)}")
+    replicas: int = 1
     topic: str = ""
     source_topic: str = ""
     done: int = 0
@@ -57,7 +58,7 @@ class Replay:
     def __post_init__(self) -> None:
         """Make the topics, unless an earlier driver has; the ledger names the source's, so it has to exist."""
         if not self.topic:
-            self.topic, self.source_topic = new_topics(self.bootstrap, 3, 1)
+            self.topic, self.source_topic = new_topics(self.bootstrap, 3, 1, replicas=self.replicas)
 
     @property
     def source(self) -> TopicPartition:

@@ -1,0 +1,112 @@
+"""Invariants of the sink that no crash is needed for: S6 empty micro-batches, S7 filters, S10 stateful queries."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import semel
+from semel.broker.intercept import Delay
+from semel.guarantee import Guarantee
+from semel.sinks.base import CommitStep, MicroBatch
+from semel.sinks.kafka import KafkaOutput
+from semel.spark.micro_batch import MicroBatchRun
+from semel.wire.topology import TopicPartition
+from tests.spark.sink_jobs import Job, check_once, fill, new_topics
+
+SCHEMA = "key binary, value binary"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as started:
+        yield started
+
+
+def job(spark: SparkSession, cluster: semel.Cluster, folder: Path) -> Job:
+    source, output = new_topics(cluster.bootstrap, 3, 3)
+    fill(cluster.bootstrap, source, range(60))
+    return Job(
+        spark=spark,
+        bootstrap=cluster.bootstrap,
+        source=source,
+        outputs=(output,),
+        checkpoint=str(folder / "checkpoint"),
+        per_trigger=30,
+    )
+
+
+def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster: semel.Cluster) -> None:
+    """S6: no rows and no new offsets; the same rows with new offsets do open one."""
+    output, source = new_topics(cluster.bootstrap, 3, 1)
+    session = KafkaOutput(cluster.bootstrap, output).open(f"empty-{output}")
+    opened = cluster.intercept("AddPartitionsToTxn", Delay(ms=0), times=None)
+
+    def run(number: int, offset: int) -> list[CommitStep]:
+        steps: list[CommitStep] = []
+        MicroBatchRun(
+            session=session,
+            micro_batch=MicroBatch(
+                pipeline=session.pipeline,
+                query_id="one",
+                id=number,
+                guarantee=Guarantee.EXACTLY_ONCE,
+                offsets={TopicPartition(source, 0): offset},
+            ),
+            rows=spark.range(0).selectExpr("cast(id as string) value"),
+            on_step=steps.append,
+            rows_expected=0,
+            may_run_again=lambda: True,
+        ).execute()
+        return steps
+
+    assert run(0, 5) == list(CommitStep)
+    before = opened.fired
+    assert before
+    assert run(1, 5) == [CommitStep.OWNED, CommitStep.LEDGER_READ]
+    assert opened.fired == before
+    assert run(2, 6) == list(CommitStep)
+    assert opened.fired > before
+    cluster.disarm(opened)
+
+
+def test_rows_that_a_filter_dropped_count_as_read(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
+    """S7: the ledger moves on by what the source gave, not by what is left of it."""
+    copy = job(spark, cluster, tmp_path)
+    copy.shape = lambda rows: rows.where("false").select("key", "value")
+    copy.finish()
+    assert copy.output() == []
+    assert sum(copy.ledger().offsets.values()) == 60
+
+
+def _fail_once(marker: str, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        if b"%d" % number in batch.column("value").to_pylist() and not Path(marker).exists():
+            Path(marker).touch()
+            raise RuntimeError("once")
+
+
+@pytest.mark.parametrize("number", [3, 57], ids=["first", "last"])
+@pytest.mark.parametrize("stateful", [False, True], ids=["stateless", "stateful"])
+def test_a_stateful_query_is_restarted_not_run_again(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, number: int, stateful: bool
+) -> None:
+    """S10: a task fails once. Without state the driver runs the micro-batch again; with state the query ends."""
+    copy = job(spark, cluster, tmp_path)
+    fill(cluster.bootstrap, copy.source, range(60))
+    marker = tmp_path / "failed"
+
+    def shape(rows: DataFrame) -> DataFrame:
+        passed = rows.select("key", "value").mapInArrow(partial(_fail_once, str(marker), number), SCHEMA)
+        return passed.dropDuplicates(["value"]) if stateful else passed
+
+    copy.shape = shape
+    failure = copy.run()
+    assert marker.exists()
+    assert (failure is not None) == stateful
+    copy.finish()
+    check_once(copy.output(), range(60) if stateful else [*range(60), *range(60)], ordered=False)
