@@ -115,7 +115,7 @@ class MicroBatchRun:
     def _commit_rows(self, producer: ProducerIdentity, run: int) -> int:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
-        with JobWatch(self.rows.sparkSession.sparkContext) as watch:
+        with self._watch() as watch:
             total = self._write(producer, self._partitioning(run))
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
@@ -155,7 +155,8 @@ class MicroBatchRun:
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0
-        total = self._write(ANONYMOUS)
+        with self._watch():
+            total = self._write(ANONYMOUS)
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.commit_ledger(self.micro_batch)
         self.on_step(CommitStep.COMMITTED)
@@ -169,11 +170,15 @@ class MicroBatchRun:
         producer = self.session.own_nothing()
         self.session.commit_ledger(self.micro_batch)
         self.on_step(CommitStep.COMMITTED)
-        total = self._write(producer)
+        with self._watch():
+            total = self._write(producer)
         self.on_step(CommitStep.ROWS_WRITTEN)
         return total
 
     # --- rows
+
+    def _watch(self) -> JobWatch:
+        return JobWatch(self.rows.sparkSession.sparkContext)
 
     def _write(self, producer: ProducerIdentity, partitioning: Partitioning | None = None) -> int:
         writers = self._writers()
