@@ -116,14 +116,14 @@ class ControllerService:
         self._schedule()
 
     def connection_closed(self, broker_id: int) -> None:
-        """A broker has died; a controller that is itself no longer active leaves that to the next one."""
-        with contextlib.suppress(Refused):
+        """A broker has died; if that cannot be written down now, its session will run out."""
+        with contextlib.suppress(Refused, AppendRefused, OSError):
             self.lost(broker_id)
 
     def lost(self, broker_id: int) -> None:
         """A broker is gone: its session has ended, or its connection was closed."""
-        self._sessions.end(broker_id)
         self.controller.commit(plan_fenced(self.state, broker_id, self.may_be_unclean))
+        self._sessions.end(broker_id)  # not before: what could not be written is tried again
 
     # --- requests
 
