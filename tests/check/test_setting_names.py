@@ -1,10 +1,16 @@
 """Spellings and defaults: the same setting in every library ends up under one name with the value in force."""
 
+import inspect
+from collections.abc import Mapping
+
+import aiokafka
 import pytest
 
+from semel.clients.setting_defaults import defaults_of
 from semel.clients.setting_library import Library
 from semel.clients.setting_names import Role, guess_library, read_settings
 from semel.errors import ConfigError
+from tests.support.kafka_python import KafkaConsumer, KafkaProducer
 
 
 @pytest.mark.parametrize(
@@ -101,8 +107,10 @@ def test_java_drops_idempotence_beside_settings_that_forbid_it(written: dict[str
 
 
 def test_switching_idempotence_on_brings_what_it_needs() -> None:
-    settings = read_settings({"enable.idempotence": True}, library=Library.parse("sarama"))
+    settings = read_settings({"enable.idempotence": True}, library=Library.parse("librdkafka"))
     assert (settings.text("acks"), settings.number("max.in.flight.requests.per.connection")) == ("all", 5)
+    assert read_settings({"enable_idempotence": True}, library=Library.parse("aiokafka")).text("acks") == "all"
+    assert read_settings({"Producer.Idempotent": True}, library=Library.parse("sarama")).text("acks") == "1"
 
 
 @pytest.mark.parametrize("text", ["rust", "java@", "java@x", ""])
@@ -128,3 +136,22 @@ def test_a_nested_value_is_refused_and_not_shown() -> None:
 )
 def test_a_value_is_shown_with_its_origin(written: dict[str, object], name: str, shown: str) -> None:
     assert read_settings(written, library=Library.parse("java")).shown(name) == shown
+
+
+SAME = {("acks", "-1"): "all", ("retries", "inf"): str(2**31 - 1)}
+
+
+def differing(defaults: Mapping[str, str], told: Mapping[str, object]) -> set[str]:
+    """The defaults that a library has under the same name with another value."""
+    texts = {name: str(told[name.replace(".", "_")]).lower() for name in defaults if name.replace(".", "_") in told}
+    assert len(texts) > 8
+    return {name for name, text in texts.items() if SAME.get((name, text), text) != defaults[name]}
+
+
+def test_defaults_are_those_of_the_installed_libraries() -> None:
+    told = {**KafkaConsumer.DEFAULT_CONFIG, **KafkaProducer.DEFAULT_CONFIG}
+    assert differing(defaults_of(Library.parse("kafka-python")), told) == set()
+    taken = [inspect.signature(each).parameters for each in (aiokafka.AIOKafkaProducer, aiokafka.AIOKafkaConsumer)]
+    told = {name: one.default for parameters in taken for name, one in parameters.items()}
+    told.pop("acks")  # a placeholder: 1, or all with idempotence
+    assert differing(defaults_of(Library.parse("aiokafka")), told) == set()

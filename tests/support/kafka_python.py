@@ -4,7 +4,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer, TopicPartition
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["KafkaAdminClient", "KafkaConsumer", "TopicPartition"]
+__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "TopicPartition"]

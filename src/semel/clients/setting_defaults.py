@@ -45,6 +45,7 @@ _SARAMA = {
     "partitioner.class": "fnv-1a",
     "request.timeout.ms": "10000",
     "retries": "3",
+    "session.timeout.ms": "10000",
 }
 _KAFKA_PYTHON = {**_JAVA, "linger.ms": "0"}
 _AIOKAFKA = {
@@ -68,7 +69,7 @@ def defaults_of(library: Library) -> dict[str, str]:
         case "librdkafka":
             return dict(_LIBRDKAFKA)
         case "sarama":
-            return dict(_SARAMA)
+            return dict(_SARAMA) | ({"max.request.size": "1000000"} if library.version < (1, 38) else {})
         case "kafka-python":
             return _kafka_python(library.version)
         case _:

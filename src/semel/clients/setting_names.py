@@ -190,8 +190,8 @@ def _effective(given: Mapping[str, str], library: Library) -> dict[str, str]:
     values = {**defaults_of(library), **given}
     if "enable.idempotence" not in given:
         values["enable.idempotence"] = _idempotence(values, given)
-    if values["enable.idempotence"].lower() == "true":
-        # A library that switches idempotence on also switches on what it needs, unless that was written otherwise.
+    if values["enable.idempotence"].lower() == "true" and library.name != "sarama":
+        # Who switches idempotence on gets what it needs unless it was written otherwise; sarama wants it all written.
         needed = {"acks": "all", "retries": FOREVER, "max.in.flight.requests.per.connection": "5"}
         values |= {name: value for name, value in needed.items() if name not in given}
     return values
