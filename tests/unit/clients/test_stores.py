@@ -16,7 +16,7 @@ from semel.clients.records import Batch, TopicPartition
 from semel.clients.steps import ClientStep
 from semel.clients.stores import Store
 from semel.engine.postgres import PostgresServer
-from semel.errors import ConfigError, EnvironmentFailure, FencedError, OutcomeUnknownError, SinkError
+from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SinkError
 from tests.unit.clients.messages import A, B, batch
 
 
@@ -31,16 +31,6 @@ class Owner:
 
     def rewind(self) -> None:
         self.endings.append("rewound")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer().start()
-    except EnvironmentFailure as failure:
-        pytest.skip(f"PostgreSQL cannot be started here: {failure}")
-    yield server
-    server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
