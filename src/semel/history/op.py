@@ -16,7 +16,8 @@ ACKS_ALL = -1
 class Send:
     """One record sent until it was acknowledged or given up. Values are unique in a run.
 
-    `producer` names the producer id and epoch of an idempotent producer; plain ones have none.
+    `producer` names the producer id and epoch of an idempotent producer; plain ones have none. `gap` says that it was
+    refused for a gap in the sequence although everything before it had been acknowledged.
     """
 
     value: str
@@ -25,6 +26,7 @@ class Send:
     producer: str = ""
     transaction: str = ""
     offset: int = -1
+    gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

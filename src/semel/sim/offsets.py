@@ -21,27 +21,57 @@ from semel.protocol.messages.offset_fetch import (
 )
 from semel.sim.activity import HEALED_MS_MAX, Activity
 from semel.sim.client import GROUP, Client
-from semel.sim.sending import SURELY_NOT
+
+# NOT_COORDINATOR is not among them: it also ends the wait for an append that the next coordinator may find.
+NOT_COMMITTED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
-async def fetch_offset(client: Client, group: str, place: Place, *, final: bool = False) -> bool:
-    """Ask once what is committed, waiting for no transaction to be open; whether an answer came."""
+async def find_offset(client: Client, group: str, place: Place, *, final: bool = False) -> int | None:
+    """Ask once what is committed, waiting for no transaction to be open; None when no answer came."""
     topic = OffsetFetchRequestTopics(name=place[0], partition_indexes=[place[1]])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True)
     invoked = client.recorder.begin()
     try:
         answer = await client.ask_coordinator(GROUP, group, request, OffsetFetchResponse, 9)
     except ConnectionFailure:
-        return False
+        return None
     found = answer.groups[0]
     row = found.topics[0].partitions[0] if found.topics else None
     if row is None or found.error_code or row.error_code:
         client.forget_coordinator(GROUP, group)
-        return False
+        return None
     who = client.coordinator_of(GROUP, group)
     act = FetchOffset(group=group, place=place, offset_next=row.committed_offset, coordinator=who, final=final)
     client.recorder.end(client.name, act, Outcome.OK, invoked)
-    return True
+    return row.committed_offset
+
+
+async def fetch_offset(client: Client, group: str, place: Place, *, final: bool = False) -> bool:
+    """Ask once and record it; whether an answer came."""
+    return await find_offset(client, group, place, final=final) is not None
+
+
+async def commit_offset(client: Client, act: CommitOffset, *, generation: int = -1, member_id: str = "") -> Outcome:
+    """Try once to commit, as a member or as somebody without a group, and record it."""
+    row = OffsetCommitRequestPartition(partition_index=act.place[1], committed_offset=act.offset_next)
+    topic = OffsetCommitRequestTopic(name=act.place[0], partitions=[row])
+    request = OffsetCommitRequest(
+        group_id=act.group, generation_id_or_member_epoch=generation, member_id=member_id, topics=[topic]
+    )
+    invoked, error = client.recorder.begin(), ""
+    try:
+        answer = await client.ask_coordinator(GROUP, act.group, request, OffsetCommitResponse, 9)
+    except ConnectionFailure as failure:
+        outcome, error = Outcome.UNKNOWN, failure.summary
+    else:
+        code = ErrorCode(answer.topics[0].partitions[0].error_code)
+        act = replace(act, coordinator=client.coordinator_of(GROUP, act.group))
+        outcome = Outcome.FAILED if code in NOT_COMMITTED else Outcome.UNKNOWN if code else Outcome.OK
+        if code:
+            error = code.name
+            client.forget_coordinator(GROUP, act.group)
+    client.recorder.end(client.name, act, outcome, invoked, error)
+    return outcome
 
 
 class Offsets(Activity):
@@ -74,24 +104,7 @@ class Offsets(Activity):
     async def _commit(self) -> bool:
         self._offset_next += 1
         act = CommitOffset(group=self._group, place=self._place, offset_next=self._offset_next)
-        row = OffsetCommitRequestPartition(partition_index=self._place[1], committed_offset=self._offset_next)
-        topic = OffsetCommitRequestTopic(name=self._place[0], partitions=[row])
-        request = OffsetCommitRequest(group_id=self._group, topics=[topic])
-        invoked = self.client.recorder.begin()
-        try:
-            answer = await self.client.ask_coordinator(GROUP, self._group, request, OffsetCommitResponse, 9)
-        except ConnectionFailure as error:
-            self.client.recorder.end(self.client.name, act, Outcome.UNKNOWN, invoked, error.summary)
-            return False
-        code = ErrorCode(answer.topics[0].partitions[0].error_code)
-        if code is not ErrorCode.NONE:
-            self.client.forget_coordinator(GROUP, self._group)
-            outcome = Outcome.FAILED if code in SURELY_NOT else Outcome.UNKNOWN
-            self.client.recorder.end(self.client.name, act, outcome, invoked, code.name)
-            return False
-        done = replace(act, coordinator=self.client.coordinator_of(GROUP, self._group))
-        self.client.recorder.end(self.client.name, done, Outcome.OK, invoked)
-        return True
+        return await commit_offset(self.client, act) is Outcome.OK
 
 
 class GroupWatch(Activity):

@@ -13,6 +13,7 @@ from semel.history import Inject, Judgement, Op, Verdict
 from semel.history.laws import judge_all
 from semel.history.view import acts
 from semel.sim.activity import Activity
+from semel.sim.members import Member
 from semel.sim.offsets import GroupWatch, Offsets
 from semel.sim.options import BROKERS, Options, draw_options
 from semel.sim.producers import IdempotentProducer, PlainProducer
@@ -108,6 +109,7 @@ def _cast(stage: Stage) -> tuple[list[Activity], list[Activity]]:
         PlainProducer(stage.client("plain-1"), places, acks=stage.options.acks),
         Offsets(stage.client("offsets-1"), "kept", places[0]),
     ]
+    writers += [Member(stage.client(f"member-{number}"), "team", places) for number in (1, 2)]
     offsets = itertools.count(1)
     for number in range(stage.options.contenders):
         client = stage.client(f"transactions-{number + 1}")
@@ -116,6 +118,7 @@ def _cast(stage: Stage) -> tuple[list[Activity], list[Activity]]:
         ReadingClient(stage.client("committed-1"), places, committed=True),
         ReadingClient(stage.client("uncommitted-1"), places, committed=False),
         GroupWatch(stage.client("watch-1"), "shared", places[0]),
+        GroupWatch(stage.client("watch-2"), "team", places[0]),
     ]
     return writers, readers
 

@@ -167,5 +167,6 @@ class Sender:
                 producer=self.identity.name,
                 transaction=transaction,
                 offset=one.base_offset + delta if one.base_offset >= 0 else -1,
+                gap=one.fatal is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             )
             self._client.recorder.end(self._client.name, act, outcome, invoked, one.attempts.error)

@@ -25,6 +25,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "auto.create.topics.enable": "false",
+    "replica.lag.time.max.ms": "1500",  # short beside the faults, so that replicas fall out of sync and come back
 }
 # Clocks jump, and a date far ahead is no reason to refuse a record here.
 TOPIC_CONFIG = {"message.timestamp.after.max.ms": str(2**63 - 1)}

@@ -27,6 +27,7 @@ from semel.history.laws import (
     judge_all,
     no_aborted_read,
     no_duplicate,
+    no_false_gap,
     no_loss,
     no_phantom,
     one_owner,
@@ -96,6 +97,12 @@ HOLDS: list[tuple[str, Judge, Written]] = [
     ),
     ("once", no_duplicate.judge, Written().add(A).final("a")),
     ("plain twice", no_duplicate.judge, Written().add(A).add(Send(value="p", place=HERE)).final("a", "p", "p")),
+    (
+        "refused in a transaction that is over",
+        no_false_gap.judge,
+        Written().add(A).add(Send(value="t", place=HERE, producer="7/0", transaction="T", gap=True), Outcome.FAILED),
+    ),
+    ("refused for another reason", no_false_gap.judge, Written().add(A).add(B, Outcome.FAILED)),
     ("in order", order.judge, Written().add(A).add(B)),
     ("another producer", order.judge, Written().add(B).add(Send(value="c", place=HERE, offset=0, producer="8/0"))),
     (
@@ -167,6 +174,12 @@ BITES: list[tuple[str, Judge, Anomaly | Inconsistency, Written]] = [
         Written().add(IN_T).add(COMMIT).final_as(("t",), committed=False).final_as(("x",), committed=True),
     ),
     ("twice", no_duplicate.judge, Anomaly.DUPLICATED, Written().add(A).final("a", "a")),
+    (
+        "refused as a gap",
+        no_false_gap.judge,
+        Inconsistency.UNEXPECTED,
+        Written().add(A).add(Send(value="b", place=HERE, producer="7/0", gap=True), Outcome.FAILED),
+    ),
     (
         "out of order",
         order.judge,
