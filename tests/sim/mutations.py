@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from semel.broker import producer_state, segmented_log, transaction_coordinator
+from semel.broker import producer_state, recovery, segmented_log, transaction_coordinator
 from semel.broker import replay as replay_module
 from semel.broker.api import k01_fetch
 from semel.broker.controller_service import ControllerService
 from semel.broker.coordinators import Coordinators
-from semel.broker.fetch_loop import FetchLoop
 from semel.broker.group_offsets import OffsetStore
 from semel.broker.leader_epochs import LeaderEpochs
 from semel.broker.log import PartitionLog
@@ -170,6 +169,7 @@ def window_not_rebuilt(patch: Patch) -> None:
 
     original = replay_module.replay
     patch.setattr(segmented_log, "replay", replay)
+    patch.setattr(recovery, "replay", replay)
 
 
 def skip_sequences(patch: Patch) -> None:
@@ -234,16 +234,8 @@ def no_sync_before_answer(patch: Patch) -> None:
     patch.setattr(Partition, "flush", nothing_to_wait_for)
 
 
-def too_few_in_sync(patch: Patch) -> None:
-    patch.setattr(Leadership, "insync_min", lambda *_: 1)
-
-
 def old_controller_writes(patch: Patch) -> None:
     patch.setattr(MetadataStore, "append", lambda store, epoch, records: store._write(epoch, records))
-
-
-def copy_in_old_rounds(patch: Patch) -> None:
-    patch.setattr(FetchLoop, "stop", nothing)
 
 
 MUTATIONS = (
@@ -256,7 +248,6 @@ MUTATIONS = (
     ),
     Mutation("in-sync replicas shrunk alone", "a leader drops followers without asking the controller", shrink_alone),
     Mutation("in-sync too early", "a follower counts as in sync before it has caught up", expand_unseen),
-    Mutation("minimum of one", "min.insync.replicas is not asked for", too_few_in_sync),
     Mutation(
         "markers lost", "a marker whose partition could not be reached counts as written", lose_markers, quick=True
     ),
@@ -289,5 +280,4 @@ MUTATIONS = (
     Mutation("offsets early", "offsets of a transaction are visible before its commit", show_offsets_early),
     Mutation("no sync", "flush=every answers before the disk has it", no_sync_before_answer),
     Mutation("old controller writes", "a replaced controller's changes are taken", old_controller_writes),
-    Mutation("old copies taken", "a follower takes answers of the leader it has left", copy_in_old_rounds),
 )
