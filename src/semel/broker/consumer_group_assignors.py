@@ -105,7 +105,7 @@ class _Table:
             self.shares[taker].add(partition)
 
     def _next_move(self) -> tuple[str, str, TopicPartition] | None:
-        by_load = sorted(self.shares, key=lambda m: (-self._load(m), m))
+        by_load = sorted(self.shares, key=lambda m: (self._load(m), m), reverse=True)
         smallest = self._load(by_load[-1]) if by_load else 0
         for giver in by_load:
             if self._load(giver) - smallest < 2:

@@ -32,21 +32,19 @@ def next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
             return member
         case MemberState.UNREVOKED_PARTITIONS if _still_owns(member.revoking, goal.owned):
             return member
-        case MemberState.UNREVOKED_PARTITIONS:
-            return _advance(member, min(member.epoch + 1, goal.target_epoch), goal)
         case _:
-            return _advance(member, member.epoch, goal)
+            return _advance(member, goal)
 
 
 def _still_owns(partitions: Collection[TopicPartition], owned: Set[TopicPartition] | None) -> bool:
     return bool(partitions) and (owned is None or not owned.isdisjoint(partitions))
 
 
-def _advance(member: ConsumerMember, epoch: int, goal: Goal) -> ConsumerMember:
+def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     kept = {partition: since for partition, since in member.assigned.items() if partition in goal.target}
     revoking = {partition: since for partition, since in member.assigned.items() if partition not in goal.target}
     if _still_owns(revoking, goal.owned):
-        return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking)
+        return _moved(member, member.epoch, MemberState.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking)
     missing = goal.target - kept.keys()
     free = [partition for partition in missing if partition not in goal.taken]
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS

@@ -254,6 +254,24 @@ def _administration(talk: Talk, group: str, topic: str, member: Consumer) -> Non
     talk.ask("commit into an empty group", request, OffsetCommitResponse, version=MEMBER_EPOCH_FIRST)
 
 
+def crowd(talk: Talk) -> None:
+    """More members come while one gives up: it must give up more before its epoch moves."""
+    topic, group = make_topic(talk, "crowd", 4), talk.name("crowd")
+    first = Consumer(talk, group, "m1", [topic])
+    first.beat("first joins")
+    others = [Consumer(talk, group, f"m{number}", [topic]) for number in (2, 3, 4)]
+    others[0].beat("second joins")
+    first.beat("first must give up two")
+    for number, member in enumerate(others[1:], 3):
+        member.beat(f"{number} joins")
+    first.beat("first gave up, and must again")
+    describe(talk, "described, giving up twice", group)
+    first.beat("first gave up all")
+    for number, member in enumerate(others, 2):
+        member.beat(f"{number} takes")
+    describe(talk, "described, all have one", group)
+
+
 def instances(talk: Talk) -> None:
     """Static members: away for a while, replaced, fenced, gone."""
     topic, group = make_topic(talk, "instances", 2), talk.name("static")
@@ -370,6 +388,7 @@ SCRIPTS = {
     "consumer-life": life,
     "consumer-turned-away": turned_away,
     "consumer-moves": moves,
+    "consumer-crowd": crowd,
     "consumer-instances": instances,
     "consumer-subscriptions": subscriptions,
     "consumer-conversions": conversions,

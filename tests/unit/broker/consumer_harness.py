@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from semel.broker.cluster_state import PartitionState, Topic, TopicRemoved, TopicSet, apply_record
 from semel.broker.consumer_group_types import EPOCH_LEAVE, EPOCH_LEAVE_STATIC, Beat, BeatResponse, TopicPartition
-from semel.broker.group_types import CommitRequest, GroupSettings, OffsetToCommit
+from semel.broker.group_types import CommitRequest, GroupSettings, LoadedRecord, OffsetToCommit
 from semel.protocol.error_codes import ErrorCode
 from tests.unit.broker.group_harness import GROUP, Harness
 
@@ -47,6 +47,11 @@ class ConsumerHarness(Harness):
     def drop_topic(self, name: str) -> None:
         """Delete a topic."""
         self.cluster = apply_record(self.cluster, TopicRemoved(name=name))
+
+    def compact(self) -> None:
+        """Keep the last record of each key, and no tombstones."""
+        last = {record.key: record for record in self.log if isinstance(record, LoadedRecord)}
+        self.log = [record for record in last.values() if record.value is not None]
 
     def ask_beat(self, beat: Beat) -> int:
         """Send ConsumerGroupHeartbeat; the answer may come later."""
@@ -141,7 +146,15 @@ class Client:
         self.epoch, self.owned = 0, frozenset()
         return response
 
-    def ask_commit(self, offset_next: int, name: str = "t", partition: int = 0, *, epoch: int | None = None) -> int:
+    def ask_commit(
+        self,
+        offset_next: int,
+        name: str = "t",
+        partition: int = 0,
+        *,
+        epoch: int | None = None,
+        api_version: int = 9,
+    ) -> int:
         """Send OffsetCommit."""
         token = self.harness.token()
         request = CommitRequest(
@@ -149,6 +162,7 @@ class Client:
             generation=self.epoch if epoch is None else epoch,
             member_id=self.member_id,
             offsets=(OffsetToCommit(topic=name, partition=partition, offset_next=offset_next),),
+            api_version=api_version,
         )
         self.harness._perform(self.harness.core.commit_offsets(token, request, self.harness.now_ms))
         return token

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from semel.broker.consumer_group_types import EPOCH_LEAVE, EPOCH_LEAVE_STATIC, ConsumerGroupState, MemberState
-from semel.broker.group_types import FetchOffsetsRequest, GroupSettings, JoinResponse, LeavingMember
+from semel.broker.group_types import FetchOffsetsRequest, GroupSettings, JoinResponse, LeavingMember, LoadedRecord
 from semel.protocol.error_codes import ErrorCode
 from tests.unit.broker.consumer_harness import REBALANCE_MS, SESSION_MS, ConsumerHarness, of
 from tests.unit.broker.group_harness import GROUP
@@ -37,6 +37,8 @@ def test_a_second_member_waits_until_the_first_gave_up_its_share(group: Consumer
     first.beat()
     assert second.beat().assignment == frozenset()
     answer = group.beat(replace(first.request(), owned=None))
+    described = group.core.describe_consumer_group(GROUP).members[0]
+    assert (described.assignment, described.target) == (of("t", 0, 1, 2, 3), of("t", 0, 1)), "what it still has"
     assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0, 1)), (
         "asked to give up two, in its old epoch"
     )
@@ -44,6 +46,18 @@ def test_a_second_member_waits_until_the_first_gave_up_its_share(group: Consumer
     first.owned = of("t", 0, 1)
     assert first.beat().member_epoch == FIRST_EPOCH + 1
     assert second.beat().assignment == of("t", 2, 3)
+
+
+def test_a_member_that_must_give_up_more_stays_in_its_epoch(group: ConsumerHarness) -> None:
+    first = group.client("a", "t")
+    first.beat()
+    group.client("b", "t").beat()
+    first.beat()
+    for name in "cd":
+        group.client(name, "t").beat()
+    answer = first.beat()
+    assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0)), "it gave up, and must again"
+    assert first.beat().member_epoch == FIRST_EPOCH + 3
 
 
 def test_a_heartbeat_without_news_says_nothing_and_writes_nothing(group: ConsumerHarness) -> None:
@@ -226,12 +240,12 @@ def test_partitions_that_are_added_are_handed_out(group: ConsumerHarness) -> Non
 
 
 def test_a_regular_expression_follows_the_topics(group: ConsumerHarness) -> None:
-    client = group.client("a", regex="o.*")
+    client = group.client("a", regex="o.ders")
     client.names = None
     group.settle([client])
     assert client.owned == frozenset()
     group.make_topic("orders", 2)
-    group.make_topic("not-orders", 2)
+    group.make_topic("orders-more", 2)
     group.settle([client])
     assert client.owned == of("orders", 0, 1), "the whole name must match"
     group.drop_topic("orders")
@@ -251,6 +265,8 @@ def test_names_and_a_regular_expression_together_and_given_up(group: ConsumerHar
     assert not group.core.describe_consumer_group(GROUP).members[0].subscribed_regex
     group.settle([client])
     assert client.owned == of("t", 0, 1, 2, 3)
+    group.compact()
+    assert not any(record.key.startswith(b"\x00\x10") for record in group.log if isinstance(record, LoadedRecord))
 
 
 def test_the_assignor_that_most_members_ask_for(group: ConsumerHarness) -> None:
@@ -280,6 +296,16 @@ def test_two_members_that_join_at_once_do_not_get_the_same_partitions(group: Con
     first, second = (group.beaten(token) for token in tokens)
     assert first.assignment == of("t", 0, 1, 2, 3)
     assert second.assignment == frozenset()
+
+
+def test_a_change_on_its_way_counts_while_others_arrive(group: ConsumerHarness) -> None:
+    group.holds_appends = True
+    tokens = [group.ask_beat(group.client(name, "t").request()) for name in "ab"]
+    group.release()
+    tokens.append(group.ask_beat(group.client("c", "t").request()))
+    group.release_all()
+    assert [group.beaten(token).member_epoch for token in tokens] == [FIRST_EPOCH, FIRST_EPOCH + 1, FIRST_EPOCH + 2]
+    assert len(group.core.describe_consumer_group(GROUP).members) == 3
 
 
 def test_a_change_that_never_became_durable_is_taken_back(group: ConsumerHarness) -> None:
@@ -357,8 +383,8 @@ def test_a_commit_of_a_stale_epoch_is_refused(group: ConsumerHarness) -> None:
 def test_commits_of_old_clients_and_of_nobody(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
     client.beat()
-    token = group.ask_commit(1, api_version=8)
-    assert group.committed(token) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.committed(group.ask_commit(1, api_version=8)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.committed(client.ask_commit(1, api_version=8)) is ErrorCode.UNSUPPORTED_VERSION
     client.leave()
     assert group.commit(3) is ErrorCode.NONE
     assert group.fetch().offset_next == 3
@@ -479,6 +505,28 @@ def test_a_restart_between_two_protocols_keeps_the_offsets(group: ConsumerHarnes
     group.restart()
     assert [(row.group_type, row.state) for row in group.core.list_groups()] == [("classic", "Empty")]
     assert group.fetch().offset_next == 7
+
+
+def test_after_compaction_a_group_that_changed_its_protocol_twice_is_gone(group: ConsumerHarness) -> None:
+    group.leave(LeavingMember(member_id=group.stable(1)[0].member_id))
+    client = group.client("a", "t")
+    client.beat()
+    client.leave()
+    assert group.deleted(group.ask_delete_group()) is ErrorCode.NONE
+    group.compact()
+    assert not group.log
+
+
+@pytest.mark.parametrize("is_classic_last", [True, False])
+def test_the_protocol_of_the_later_record_is_the_group_s(group: ConsumerHarness, is_classic_last: bool) -> None:
+    """As when the tombstones between the two were lost with an append that failed."""
+    other = ConsumerHarness(t=4)
+    other.client("a", "t").beat()
+    group.stable(1)
+    logs = [other.log, group.log] if is_classic_last else [group.log, other.log]
+    group.log = [record for log in logs for record in log]
+    group.restart()
+    assert [row.group_type for row in group.core.list_groups()] == ["classic" if is_classic_last else "consumer"]
 
 
 def test_a_conversion_that_fails_leaves_the_classic_group(group: ConsumerHarness) -> None:
