@@ -94,8 +94,8 @@ def read_in_java(rows: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
 
 def test_the_broker_of_apache_kafka_reads_every_record_and_writes_the_same_bytes() -> None:
     rows: list[tuple[str, bytes]] = []
-    for kind, (value, _) in RECORDS.items():
-        encoded = encode_record(ConsumerRecord(kind=kind, group_id="grøup", name="named", value=value))
+    for kind, (written, _) in RECORDS.items():
+        encoded = encode_record(ConsumerRecord(kind=kind, group_id="grøup", name="named", value=written))
         assert encoded.value is not None
         assert decode_record(encoded.key, encoded.value) is not None
         rows += [(f"{CLASSES[kind]}Key", encoded.key), (f"{CLASSES[kind]}Value", encoded.value)]
