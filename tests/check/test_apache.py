@@ -13,12 +13,16 @@ from semel.drill.damage import (
     s008_isolation,
     s009_offset_reset,
     s012_group_id,
+    s013_no_checkpoint,
+    s014_sink_without_ledger,
     s015_data_loss_ignored,
+    s016_source_isolation,
     s017_starts_at_latest,
     s028_some_partitions,
     s029_record_too_large,
     s036_ledger_has_members,
     s037_no_position,
+    s045_starts_in_a_transaction,
 )
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
@@ -47,12 +51,16 @@ DAMAGES = [
     s008_isolation,
     s009_offset_reset,
     s012_group_id,
+    s013_no_checkpoint,
+    s014_sink_without_ledger,
     s015_data_loss_ignored,
+    s016_source_isolation,
     s017_starts_at_latest,
     s028_some_partitions,
     s029_record_too_large,
     s036_ledger_has_members,
     s037_no_position,
+    s045_starts_in_a_transaction,
 ]
 NEEDS_REPLICAS = {"S021", "S022"}
 DAY_MS = 86_400_000

@@ -2,8 +2,10 @@
 
 import pytest
 
-from semel.drill.damage.stage import consumer, new_name, new_topic
+from semel.check.rule import Finding
+from semel.drill.damage.stage import commit_transaction, consumer, new_name, new_topic, numbered
 from semel.engine.embedded import Cluster
+from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 from semel.sinks.kafka import TRANSACTION_TIMEOUT_MS
 from tests.check.looking import broken, client, held, look, query, unknown
@@ -47,6 +49,25 @@ def test_a_query_that_assigns_some_partitions(weak: Cluster) -> None:
     assert broken(look(weak.bootstrap, topic, queries=[some]), "S028").found == f"not read: {topic}-1"
     held(look(weak.bootstrap, topic, queries=[every]), "S028")
     unknown(look(weak.bootstrap, queries=[some]), "S028")
+
+
+def test_a_query_that_starts_in_the_middle_of_a_transaction(weak: Cluster) -> None:
+    topic = new_topic(weak, "middle")
+    for _ in range(2):
+        commit_transaction(weak, "middle", [(topic, 0, value) for value in numbered(3)])
+
+    def starts(offset: int) -> list[Finding]:
+        return look(weak.bootstrap, queries=[query({"startingOffsets": f'{{"{topic}": {{"0": {offset}}}}}'})])
+
+    for offset, first in ((1, 0), (3, 0), (5, 4)):
+        assert f"since offset {first}" in broken(starts(offset), "S045").found
+    held(starts(4), "S045")  # behind the marker of the first
+    held(starts(8), "S045")
+    unknown(starts(100), "S045")
+    assert "S045" not in {one.rule for one in starts(0)}
+    unknown(look(weak.bootstrap, queries=[query({"startingTimestamp": "1700000000000"})]), "S045")
+    with pytest.raises(ConfigError, match="not JSON"):
+        look(weak.bootstrap, queries=[query({"startingOffsets": "{nonsense"})])
 
 
 def test_a_sink_that_is_not_named_cannot_be_judged(weak: Cluster) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from semel.check.facts import ClientFacts, Facts, QueryFacts
 from semel.check.gathering.cluster import ClusterFacts, Wanted
+from semel.check.gathering.starts import named_starts
 from semel.check.judging import judge_all
 from semel.check.rule import Finding
 from semel.check.rules import RULES
@@ -34,8 +35,9 @@ class Examination:
         if self.cluster is None:
             live = Facts(guarantee=self.guarantee, now_ms=self.now_ms())
         else:
+            wanted = self._wanted()
             try:
-                live = ClusterFacts(self.cluster, self.now_ms()).gather(self._wanted())
+                live = ClusterFacts(self.cluster, self.now_ms()).gather(wanted)
             except SemelError as error:
                 raise EnvironmentFailure(
                     f"the cluster cannot be examined: {error.summary}",
@@ -52,6 +54,7 @@ class Examination:
             topics=self.topics,
             groups=self.groups,
             ledgers=pipelines,
+            starts={query.name: places for query in self.queries if (places := named_starts(query))},
             transactional_ids=[*self.transactional_ids, *(name for name in written if name), *pipelines],
         )
 

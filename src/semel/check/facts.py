@@ -148,6 +148,7 @@ class Facts:
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     ledgers: Mapping[str, GroupFacts] = field(default_factory=dict)
     transactions: Mapping[str, TransactionInfo | Unknown | None] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[TopicPartition, int | None] | Unknown] = field(default_factory=dict)
     all_transactions: Mapping[str, int] | Unknown = field(default_factory=dict)
 
     def client(self, name: str) -> ClientFacts:

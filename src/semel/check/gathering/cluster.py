@@ -5,8 +5,8 @@ Keeps: a question that is refused or not answered leaves that one fact unknown a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from semel.check.facts import (
@@ -20,6 +20,7 @@ from semel.check.facts import (
     number,
 )
 from semel.check.gathering.attempt import attempt
+from semel.check.gathering.starts import open_at
 from semel.errors import BrokerError
 from semel.guarantee import Guarantee
 from semel.wire.admin import (
@@ -54,6 +55,7 @@ class Wanted:
     groups: Collection[str] = ()
     ledgers: Collection[str] = ()
     transactional_ids: Collection[str] = ()
+    starts: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
 
 class ClusterFacts:
@@ -83,8 +85,12 @@ class ClusterFacts:
             groups={name: group(name, topics) for name in dict.fromkeys(wanted.groups)},
             ledgers={name: group(name, topics) for name in dict.fromkeys(wanted.ledgers)},
             transactions={name: transaction(name) for name in dict.fromkeys(wanted.transactional_ids)},
+            starts={name: self._starts(places) for name, places in wanted.starts.items()},
             all_transactions=self._ask(list_transactions),
         )
+
+    def _starts(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None] | Unknown:
+        return self._ask(lambda cluster, deadline: open_at(cluster, places, deadline))
 
     def _deadline(self) -> Deadline:
         return self._whole.within_ms(self._fact_ms_max)

@@ -1,0 +1,17 @@
+"""S045: a query starts behind the first records of a committed transaction."""
+
+import json
+
+from semel.drill.damage.spark_source import StreamingQuery, starting
+from semel.drill.damage.stage import Damage, Reachable, commit_transaction, new_name, new_topic, numbered, tally
+
+MIDDLE = 4
+
+
+def run(cluster: Reachable, *, followed: bool) -> Damage:
+    """The same committed transaction, from its first offset and from its middle."""
+    topic = new_topic(cluster, "middle")
+    commit_transaction(cluster, new_name("middle"), [(topic, 0, value) for value in numbered()])
+    start = json.dumps({topic: {"0": 0 if followed else MIDDLE}})
+    seen = StreamingQuery(cluster, topic, starting(start)).micro_batch()
+    return tally(numbered(), seen, fired=1)
