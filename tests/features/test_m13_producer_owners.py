@@ -180,3 +180,41 @@ def test_a_commit_that_never_arrived_is_aborted_by_the_next_owner(cluster: semel
     cluster.disarm()
     send_in(owner(faulty, topic), topic, "order 2")
     assert faulty.values(topic) == ["order 2"], "the coordinator never heard of the commit, so it did not happen"
+
+
+@pytest.mark.parametrize("happened", [True, False], ids=["it happened", "it did not"])
+def test_a_batch_in_an_unknown_commit_is_handed_out_again_only_if_it_did_not_happen(
+    cluster: semel.Cluster, faulty: Kafka, happened: bool
+) -> None:
+    """K3, K6: the consumer asks what became of the commit before it hands out anything."""
+    source, target = faulty.topic(), faulty.topic()
+    wanted = faulty.fill(source, 4)
+    producer = owner(faulty, source, wait_ms_max=700)
+
+    def copy(consumer: semel.Consumer) -> None:
+        for batch in consumer.batches(records_max=2, idle_ms_max=1500):
+            with producer.transaction() as tx:
+                for value in batch.values():
+                    tx.send(target, value)
+                tx.commit_offsets(consumer)
+
+    with semel.Consumer(faulty.bootstrap, [source], group=source, guarantee=EXACTLY) as consumer:
+        hook = cluster.intercept("EndTxn", Delay(ms=60_000, response=True) if happened else DropRequest(), times=None)
+        for _ in range(2):
+            with pytest.raises(OutcomeUnknownError):
+                copy(consumer)
+        assert hook.fired > 0
+        cluster.disarm()
+        if happened:
+            eventually(lambda: settled(producer), what="the commit is decided")
+            copy(consumer)
+        else:
+            with owner(faulty, source):  # takes the id over and aborts, so that the commit can never happen
+                pass
+            with pytest.raises(FencedError):
+                copy(consumer)
+            producer = owner(faulty, source)
+            with semel.Consumer(faulty.bootstrap, [source], group=source, guarantee=EXACTLY) as successor:
+                consumer.close()
+                copy(successor)
+    assert faulty.values(target) == wanted

@@ -12,7 +12,7 @@ A batch counts as finished when you ask for the next one. Leaving the loop by `b
 least once and exactly once read it again. One thread at a time; after a fork the child's copy refuses everything.
 
 Keeps: K1 a contradicting setting is refused; K4 an unfinished record is neither counted as done nor skipped; K6 under
-       exactly once nothing is handed out while the offsets of the last batch are kept nowhere.
+       exactly once nothing is handed out while the offsets of the last batch are kept nowhere, or nobody knows.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Consumer:
             raise self._misuse(f"Consumer(…, guarantee={self.guarantee.name}, store=…)", "guarantee=EXACTLY_ONCE")
         self._on_step = on_step
         self._ended: SemelError | None = None
+        self._ask_commit: Callable[[], None] = lambda: None
         self._progress = Progress()
         interval_ms = read(Role.CONSUMER, merged).number("max.poll.interval.ms") or POLL_INTERVAL_MS
         self._member = Membership(
@@ -133,6 +134,7 @@ class Consumer:
         """The next batch; None when nothing came in time. One that was not finished is given up: see `batches`."""
         if self._ended is not None:
             raise self._ended
+        self._decide()
         self._member.keep_alive.back()
         deadline = None if idle_ms_max is None else time.monotonic() + idle_ms_max / 1000
         with self._member.lock:
@@ -146,6 +148,15 @@ class Consumer:
                     return batch
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
+
+    def _decide(self) -> None:
+        """Ask for the commit that the last batch is in, if nobody knows what became of it; raise while that is so."""
+        if self._progress.ending is Ending.UNDECIDED:
+            try:
+                self._ask_commit()
+            except SemelError:
+                if self._progress.ending is Ending.UNDECIDED:
+                    raise
 
     def _close_batch(self) -> None:
         """Do what is due for the last batch before the next one is read."""
@@ -236,6 +247,11 @@ class Consumer:
         if batch is None:
             return [], None
         return self._member.places(batch.offsets), batch.group_metadata
+
+    def undecided(self, ask: Callable[[], None]) -> None:
+        """The offsets of the last batch are in a commit under way; `ask` decides it, or raises."""
+        self._ask_commit = ask
+        self._progress.end(Ending.UNDECIDED)
 
     def settled(self) -> None:
         """The offsets of the last batch are kept with its results."""

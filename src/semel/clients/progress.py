@@ -22,6 +22,7 @@ class Ending(StrEnum):
     FINISHED = "finished"
     SETTLED = "settled"  # its offsets are kept with its results
     GIVEN_UP = "given up"
+    UNDECIDED = "undecided"  # its offsets are in a transaction whose commit may or may not have happened
 
 
 class Progress:
@@ -61,7 +62,7 @@ class Progress:
 
     def count_done(self) -> None:
         """Let what is done of the batch count, though nobody has asked for more."""
-        if self.batch is None or self.ending in (Ending.SETTLED, Ending.GIVEN_UP):
+        if self.batch is None or self.ending not in (Ending.OPEN, Ending.FINISHED):
             return
         if self.ending is Ending.FINISHED or self.records_done == len(self.batch):
             self.finished |= self.batch.offsets

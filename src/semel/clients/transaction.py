@@ -53,6 +53,7 @@ class Coordination:
         self.wait_s_max = wait_s_max
         self.on_step = on_step
         self.state = State.READY
+        self.sources: list[Consumer] = []  # whose offsets are in the transaction
         self._ended: SemelError | None = None
 
     def own(self) -> None:
@@ -73,25 +74,55 @@ class Coordination:
         if self._ended is not None:
             raise self._ended
         if self.state is State.COMMIT_UNKNOWN:
-            self.commit()
+            self.commit_or_abort()
         elif self.state is State.ABORT_UNKNOWN:
             self.abort()
 
+    def commit_or_abort(self) -> None:
+        """Commit; when it is certain that this can never happen, abort and raise why."""
+        try:
+            self.commit()
+        except BrokerError as error:
+            for failed in self.failures.in_transaction[:FAILURES_TOLD_MAX]:
+                error.add_note(f"because of {failed}")
+            if error.outcome is Outcome.DID_NOT_HAPPEN:
+                self.abort_because(error)
+            raise
+
+    def abort_because(self, error: BaseException) -> None:
+        """Abort, as far as that is still needed; the first error is the one that is told."""
+        try:
+            if self.state is State.ENDED:
+                self._end_sources(committed=False)  # its next owner aborts what is open
+            else:
+                self.abort()
+        except SemelError as other:
+            error.add_note(f"and then: {other}")
+
+    def _end_sources(self, *, committed: bool) -> None:
+        sources, self.sources = self.sources, []
+        for consumer in sources:
+            consumer.settled() if committed else consumer.rewind()
+
     def commit(self) -> None:
-        """Commit, asking again as long as the limit allows. Aborts when only that is left."""
+        """Commit, asking again as long as the limit allows. Until it is decided no source hands out anything."""
         self.fate.serve(self.client.flush, self.wait_s_max)
         # A producer that is at its end already sends no commit: then the answer is known.
         is_over = self.fate.is_met and self.state is State.OPEN
         self.on_step(ClientStep.COMMITTING)
         self.state = State.COMMIT_UNKNOWN
         outcome = Outcome.DID_NOT_HAPPEN if is_over else Outcome.UNKNOWN
+        for consumer in self.sources:
+            consumer.undecided(self.settle)
         self._try("the transaction was not committed", self.client.commit_transaction, outcome)
         self.state = State.READY
+        self._end_sources(committed=True)
         self.on_step(ClientStep.COMMITTED)
 
     def abort(self) -> None:
         """Abort, asking again as long as the limit allows."""
         self.state = State.ABORT_UNKNOWN
+        self._end_sources(committed=False)
         self._try("the transaction was not aborted", self.client.abort_transaction, Outcome.DID_NOT_HAPPEN)
         self.state = State.READY
         self.on_step(ClientStep.ABORTED)
@@ -154,7 +185,6 @@ class Transaction(Sender):
         """Nothing is begun yet."""
         super().__init__(coordination.client, coordination.wait_s_max, coordination.fate)
         self._coordination = coordination
-        self._sources: list[Consumer] = []
         self._refuse(ConfigError("the transaction is not open", you_want="with producer.transaction() as tx: …"))
 
     def __enter__(self) -> Self:
@@ -183,8 +213,8 @@ class Transaction(Sender):
     def commit_offsets(self, consumer: Consumer) -> None:
         """Make the offsets of the consumer's last batch part of the transaction: both are visible, or neither."""
         offsets, group = consumer.offsets_for_transaction()
-        if consumer not in self._sources:
-            self._sources.append(consumer)
+        if consumer not in self._coordination.sources:
+            self._coordination.sources.append(consumer)
         if offsets:
             self._coordination.send_offsets(offsets, group)
 
@@ -194,28 +224,6 @@ class Transaction(Sender):
         """Commit, or abort when the work failed."""
         self._refuse(ConfigError("the transaction is over", you_want="producer.transaction() for the next one"))
         if error is None:
-            self._commit()
+            self._coordination.commit_or_abort()
         else:
-            self._abort(error)
-
-    def _commit(self) -> None:
-        try:
-            self._coordination.commit()
-        except BrokerError as error:
-            for failed in self._coordination.failures.in_transaction[:FAILURES_TOLD_MAX]:
-                error.add_note(f"because of {failed}")
-            if error.outcome is Outcome.DID_NOT_HAPPEN:
-                self._abort(error)
-            raise
-        for consumer in self._sources:
-            consumer.settled()
-
-    def _abort(self, error: BaseException) -> None:
-        """Give the records up; the first error is the one that is told."""
-        for consumer in self._sources:
-            consumer.rewind()
-        try:
-            if self._coordination.state is not State.ENDED:
-                self._coordination.abort()
-        except SemelError as other:
-            error.add_note(f"and then: {other}")
+            self._coordination.abort_because(error)
