@@ -2,8 +2,9 @@
 
 A ratio is semel's rate over the bare library's in the same round, more is better: median (smallest .. largest). The
 bare loops are what somebody writes who wants to know what became of a record: a delivery report for each send, a look
-at each message's error, offsets committed behind each batch. Records have 100 bytes. "results kept" holds on to every
-single Delivery until the end, which has no counterpart in the bare loop and no target.
+at each message's error, offsets committed behind each batch. Records have 100 bytes. "results kept" holds on to the
+report of every record until the end and looks at it then: semel's Delivery with its place and time, the library's
+message with its offset. It has no target.
 
 "copy" is consume, process, produce in transactions of up to a thousand records, offsets included. "store" is what it
 costs to keep offsets in an SQLite file with the results, against a loop that keeps only the results there.
@@ -94,6 +95,29 @@ def send_and_keep(bootstrap: str, topic: str, guarantee: Guarantee, records: int
         producer.flush(WAIT_S_MAX)
         offsets = {one.result().offset for one in sent}
         taken = time.perf_counter() - began
+    if len(offsets) != records:
+        raise EnvironmentFailure(f"{len(offsets)} of {records} records were delivered")
+    return records / taken
+
+
+def keep_bare(bootstrap: str, topic: str, guarantee: Guarantee, records: int) -> float:
+    """Hold on to every message."""
+    producer = Producer(settings_of(Role.PRODUCER, guarantee, bootstrap))
+    kept = list[tuple[KafkaError | None, Message]]()
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        kept.append((error, message))
+
+    producer.produce(topic, VALUE)
+    producer.flush(WAIT_S_MAX)
+    began = time.perf_counter()
+    for number in range(records):
+        producer.produce(topic, VALUE, on_delivery=report)
+        if not number % CHUNK:
+            producer.poll(0)
+    producer.flush(WAIT_S_MAX)
+    offsets = {message.offset() for error, message in kept if error is None}
+    taken = time.perf_counter() - began
     if len(offsets) != records:
         raise EnvironmentFailure(f"{len(offsets)} of {records} records were delivered")
     return records / taken
@@ -255,7 +279,7 @@ def run_once(bootstrap: str, who: str, records: int) -> Figures:
     figures: dict[str, float] = {}
     with fresh_topic(bootstrap) as topic, fresh_topic(bootstrap) as other, fresh_topic(bootstrap) as target:
         figures["send, at least once"] = send(bootstrap, other, Guarantee.AT_LEAST_ONCE, records)
-        keep = send_and_keep if is_semel else send_bare
+        keep = send_and_keep if is_semel else keep_bare
         figures[KEPT] = keep(bootstrap, other, Guarantee.EXACTLY_ONCE, records // 4)
         figures["send, exactly once"] = send(bootstrap, topic, Guarantee.EXACTLY_ONCE, records)
         check_log_end(bootstrap, topic, records + 1)

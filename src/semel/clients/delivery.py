@@ -3,7 +3,7 @@
 Keeps: K2 a send has one outcome, and a failure that nobody looked at is told by the next flush.
 Why:   one object for each record is the price of a result for each, so it does as little as it can: no constructor, no
        lock, no look into the report before somebody asks. Whoever waits asks the library to serve its reports, and
-       then looks again. A Delivery that is kept keeps its record until its result is asked for.
+       then looks again. A Delivery that is kept keeps its record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Serves(Protocol):
 class Delivery:
     """The result of one send, now or later. Made by a producer, whose own subclass knows it."""
 
-    __slots__ = ("_error", "_message", "_result")
+    __slots__ = ("_error", "_message")
 
     _server: ClassVar[Serves]
 
@@ -56,7 +56,7 @@ class Delivery:
     @property
     def done(self) -> bool:
         """Whether the result is known; only `result`, `flush` and further sends make it so."""
-        return hasattr(self, "_message") or hasattr(self, "_result")
+        return hasattr(self, "_message")
 
     @property
     def failed(self) -> bool:
@@ -65,15 +65,12 @@ class Delivery:
 
     def result(self, wait_s_max: float | None = None) -> Delivered:
         """Where the record is; raises the error that says what became of it otherwise. Waits up to the limit."""
-        if not self.done:
+        if not hasattr(self, "_message"):
             self._server.serve_until(self, wait_s_max)
-        error = self.error()
-        if error is not None:
-            raise error
-        if not hasattr(self, "_result"):
-            self._result = delivered(self._message)
-            del self._message
-        return self._result
+        if hasattr(self, "_error"):
+            self._server.forget_failure(self)
+            raise delivery_failure(self._error, self._message.topic() or "")
+        return delivered(self._message)
 
     def error(self) -> SemelError | None:
         """Why it failed and whether it may have happened; None when it did not fail, or nothing is known yet."""
@@ -108,8 +105,9 @@ class Failures:
 def delivered(message: Message) -> Delivered:
     """Read a report of success."""
     offset, (kind, at_ms) = message.offset(), message.timestamp()
-    known = offset if offset is not None and offset >= 0 else None
-    return Delivered(message.topic() or "", message.partition() or 0, known, at_ms if kind else None)
+    if offset is not None and offset < 0:
+        offset = None
+    return Delivered(message.topic() or "", message.partition() or 0, offset, at_ms if kind else None)
 
 
 def delivery_failure(error: KafkaFailure, topic: str) -> SemelError:
