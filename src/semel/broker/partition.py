@@ -16,7 +16,7 @@ from uuid import UUID
 from semel.broker.cluster_state import PartitionState
 from semel.broker.log import PartitionLog
 from semel.broker.log_config import FlushPolicy, LogConfig
-from semel.broker.log_types import AppendRefused, AppendResult, Origin
+from semel.broker.log_types import AppendRefused, AppendResult, FlushWork, Origin
 from semel.broker.producer_state import Verification
 from semel.broker.replication import Eligible, IsrProposal, Leadership
 from semel.protocol.error_codes import ErrorCode
@@ -121,6 +121,8 @@ class Partition:
                 now_ms=now_ms,
                 eligible=eligible,
             )
+            if self.log.config.flush_policy is FlushPolicy.EVERY and self._durable_to < self.log.log_end_offset:
+                self._begin_flush()
         self._advance()
 
     def follow(self, place: PartitionState) -> None:
@@ -194,6 +196,8 @@ class Partition:
         else:
             now_ms = self._world.clock.monotonic_ms()
             offset = leadership.high_watermark(log.log_end_offset, log.config.insync_replicas_min, now_ms)
+        if log.config.flush_policy is FlushPolicy.EVERY:
+            offset = min(offset, self._durable_to)  # what a reader has seen must not be gone after a crash
         if offset > log.high_watermark:
             log.advance_high_watermark(offset)
             _wake(self.waiters)
@@ -286,27 +290,35 @@ class Partition:
     async def flush(self, offset_next: int) -> None:
         """Sync the log at least up to this offset; requests that wait together share one sync."""
         while self._durable_to < min(offset_next, self.log.log_end_offset):  # the log may be cut meanwhile
-            if self._flushing is None:
-                self._flushing = asyncio.ensure_future(self._flush())
-            await asyncio.shield(self._flushing)
+            await asyncio.shield(self._begin_flush())
+
+    def _begin_flush(self) -> asyncio.Future[None]:
+        if self._flushing is None:
+            self._flushing = asyncio.ensure_future(self._flush())
+        return self._flushing
 
     async def _flush(self) -> None:
         try:
             work = self.log.unflushed()
             if work is None:
                 self._durable_to = self.log.log_end_offset
-                return
-            done = False
-            try:
-                for file in work.files:
-                    await self._world.disk.sync(file)
-                done = True
-                if work.generation == self.log.generation:
-                    self._durable_to = max(self._durable_to, work.offset_next)
-            finally:
-                self.log.mark_flushed(work, done=done)
+            else:
+                await self._sync(work)
         finally:
             self._flushing = None
+        if self.leadership is not None:
+            self._advance()
+
+    async def _sync(self, work: FlushWork) -> None:
+        done = False
+        try:
+            for file in work.files:
+                await self._world.disk.sync(file)
+            done = True
+            if work.generation == self.log.generation:
+                self._durable_to = max(self._durable_to, work.offset_next)
+        finally:
+            self.log.mark_flushed(work, done=done)
 
     def readable_to(self, isolation_level: int) -> int:
         """First offset that a consumer of this isolation level may not read."""
