@@ -248,18 +248,17 @@ MUTATIONS = (
     ),
     Mutation("in-sync replicas shrunk alone", "a leader drops followers without asking the controller", shrink_alone),
     Mutation("in-sync too early", "a follower counts as in sync before it has caught up", expand_unseen),
-    Mutation(
-        "markers lost", "a marker whose partition could not be reached counts as written", lose_markers, quick=True
-    ),
-    Mutation("one marker skipped", "one partition of each transaction gets no marker", skip_one_marker),
+    Mutation("markers lost", "a marker whose partition could not be reached counts as written", lose_markers),
+    Mutation("one marker skipped", "one partition of each transaction gets no marker", skip_one_marker, quick=True),
     Mutation("sequences not copied", "followers keep no producer state", copy_without_producers, quick=True),
     Mutation(
-        "aborted index not copied", "followers do not learn which transactions were aborted", copy_without_aborted
+        "aborted index not copied",
+        "followers do not learn which transactions were aborted",
+        copy_without_aborted,
+        quick=True,
     ),
-    Mutation("unclean elections", "any replica may lead when no in-sync one can", always_unclean),
-    Mutation(
-        "acknowledged at append", "acks=all is answered before followers have it", acknowledge_at_append, quick=True
-    ),
+    Mutation("unclean elections", "any replica may lead when no in-sync one can", always_unclean, quick=True),
+    Mutation("acknowledged at append", "acks=all is answered before followers have it", acknowledge_at_append),
     Mutation("leader epochs unchecked", "fetches of any leader epoch are answered", any_leader_epoch),
     Mutation("leader does not step down", "a replaced leader goes on appending", append_after_stepping_down),
     Mutation("coordinator not fenced", "a coordinator goes on after its partition has moved", old_coordinator_stays),
@@ -270,9 +269,12 @@ MUTATIONS = (
     Mutation("stable offset of the leader's end", "the last stable offset passes the high watermark", stable_is_end),
     Mutation("aborted list ignored", "readers are not told which transactions were aborted", ignore_aborted),
     Mutation(
-        "duplicate window not rebuilt", "a restarted replica has forgotten the last five batches", window_not_rebuilt
+        "duplicate window not rebuilt",
+        "a restarted replica has forgotten the last five batches",
+        window_not_rebuilt,
+        quick=True,
     ),
-    Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", skip_sequences, quick=True),
+    Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", skip_sequences),
     Mutation("producer epochs unchecked", "a partition takes batches of any producer epoch", skip_producer_epoch),
     Mutation("owner unchecked", "the coordinator lets any producer epoch act", skip_owner),
     Mutation("epoch kept", "a transaction ends without a new producer epoch", keep_epoch_at_init),
