@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import semel
-from semel.broker.cluster import TopicSpec
+from semel.broker.cluster_settings import TopicSpec
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -15,85 +15,32 @@ import contextlib
 import ipaddress
 import logging
 import ssl
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from semel.broker.broker import Broker
+from semel.broker.cluster_settings import ClusterSettings
 from semel.broker.cluster_state import ClusterId, ClusterState, Node
 from semel.broker.config import BrokerSettings
 from semel.broker.controller import Controller
 from semel.broker.controller_messages import CONTROLLER_APIS
-from semel.broker.controller_service import ControllerService
+from semel.broker.controllers import Controllers
 from semel.broker.elections import plan_cluster_started, plan_leader
 from semel.broker.intercept import Action, Hook, Intercepts, Seen
 from semel.broker.links import CONTROLLER, REPLICA_FETCH, Links, Party
 from semel.broker.log import PartitionLog
-from semel.broker.log_config import FlushPolicy, LogConfig
+from semel.broker.log_config import LogConfig
 from semel.broker.metadata_store import MetadataStore
 from semel.broker.publishing import Publisher
 from semel.broker.refused import Refused
 from semel.broker.registry import apis
-from semel.broker.sasl import Authenticator, Credentials
+from semel.broker.sasl import Authenticator
 from semel.errors import ConfigError, ConnectionFailure
 from semel.protocol.error_codes import ErrorCode
-from semel.world.clock import Timer
 from semel.world.world import World
 
 log = logging.getLogger("semel.broker")
 
 METADATA_FOLDER = "controller/__cluster_metadata-0"
-BROKERS_MAX = 100
-TRANSACTION_VERSIONS = (0, 1, 2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSpec:
-    """A topic to create at start: `orders:6:3` is six partitions with three replicas each."""
-
-    name: str
-    partitions: int = 1
-    replication_factor: int = 1
-    config: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str) -> TopicSpec:
-        """Read `name`, `name:partitions` or `name:partitions:replicas`."""
-        name, *numbers = text.split(":")
-        try:
-            counts = [int(number) for number in numbers]
-        except ValueError:
-            counts = [0]
-        if not name or len(counts) > 2 or any(count < 1 for count in counts):
-            raise ConfigError(f"topic {text!r} cannot be read", you_want="name:partitions:replicas, such as orders:6:3")
-        partitions, replication_factor = (*counts, 1, 1)[:2]
-        return cls(name=name, partitions=partitions, replication_factor=replication_factor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """How to start a cluster. `port` is the first broker's; the others follow it. 0 means any free ports."""
-
-    data: Path
-    brokers: int = 3
-    host: str = "127.0.0.1"
-    port: int = 0
-    topics: Sequence[TopicSpec] = ()
-    flush: FlushPolicy = FlushPolicy.OS
-    transaction_version: int = 2
-    config: Mapping[str, str] = field(default_factory=dict)
-    ssl_context: ssl.SSLContext | None = None
-    credentials: Credentials | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        if not 1 <= self.brokers <= BROKERS_MAX:
-            raise ConfigError(f"brokers={self.brokers}: a cluster has 1 to {BROKERS_MAX} brokers")
-        if self.transaction_version not in TRANSACTION_VERSIONS:
-            raise ConfigError(
-                f"transaction_version={self.transaction_version} is unknown",
-                you_want="2 (every transaction ends with a new producer epoch), or 1 or 0 for older brokers' behaviour",
-            )
 
 
 class ClusterCore:
@@ -108,31 +55,30 @@ class ClusterCore:
         self._publisher = Publisher(lambda: self.brokers, self.links)
         self._dead: dict[int, tuple[int, asyncio.Task[None]]] = {}  # broker id -> its port, the end of its connections
         self._worlds = world_of
-        self._store: MetadataStore | None = None
-        self._service: ControllerService | None = None
-        self._stopped_service: ControllerService | None = None
-        self._takeover: Timer | None = None
+        self._controllers: Controllers | None = None
         self._authenticator: Authenticator | None = None
 
     @property
     def controller(self) -> Controller:
         """The active controller; Refused while there is none."""
-        if self._service is None:
-            raise Refused(ErrorCode.NOT_CONTROLLER, "no controller is active")
-        return self._service.controller
+        return self._running_controllers.controller
+
+    @property
+    def _running_controllers(self) -> Controllers:
+        assert self._controllers is not None, "the cluster was not started"
+        return self._controllers
 
     @property
     def has_controller(self) -> bool:
         """Whether a controller is active now."""
-        return self._service is not None and not self._service.gate.closed
+        return self._running_controllers.is_serving
 
     def controller_for(self, broker_id: int) -> Controller:
         """The active controller, if this broker can reach it and be answered."""
-        service = self._service
         is_open = self.links.is_open(broker_id, CONTROLLER) and self.links.is_open(CONTROLLER, broker_id)
-        if service is None or service.gate.closed or not is_open:
+        if not is_open or not self.has_controller:
             raise Refused(ErrorCode.NOT_CONTROLLER, f"broker {broker_id} cannot reach a controller")
-        return service.controller
+        return self.controller
 
     @property
     def state(self) -> ClusterState:
@@ -140,7 +86,9 @@ class ClusterCore:
         return self._publisher.state
 
     def _party(self, party_id: int) -> Party | None:
-        return self._service if party_id == CONTROLLER else self.brokers.get(party_id)
+        if party_id != CONTROLLER:
+            return self.brokers.get(party_id)
+        return self._controllers.active if self._controllers is not None else None
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -189,7 +137,8 @@ class ClusterCore:
         world.disk.make_dirs(folder)
         config = LogConfig(flush_policy=self.settings.flush)
         log = PartitionLog.open(world.disk, folder, config, now_ms=world.clock.wall_ms(), clean=False)
-        self._store = MetadataStore(log, world.clock)
+        settings = BrokerSettings(self.settings.config)
+        self._controllers = Controllers(MetadataStore(log, world.clock), world, ids, settings, self._publisher)
         self.start_controller()
         if not self.state.cluster_id:
             new_id = base64.urlsafe_b64encode(world.rng.uuid().bytes).decode().rstrip("=")
@@ -199,17 +148,7 @@ class ClusterCore:
 
     def start_controller(self) -> None:
         """Let a new controller take over: it reads the metadata log and keeps every older one from writing."""
-        assert self._store is not None, "the cluster was not started"
-        if self._takeover is not None:
-            self._takeover.cancel()
-            self._takeover = None
-        world = self._worlds(CONTROLLER)
-        ids = range(1, self.settings.brokers + 1)
-        # A stream of its own for each controller, so that none draws what an earlier one drew.
-        rng = world.rng.fork(f"controller {self._store.controller_epoch + 1}")
-        controller = Controller(self._store, ids, rng, self._publisher.publish)
-        self._service = ControllerService(world, controller, BrokerSettings(self.settings.config), self._publisher)
-        self._service.start()
+        self._running_controllers.start()
 
     def _check_brokers(self, ids: Sequence[int]) -> None:
         topics = self.state.topics.values()
@@ -265,12 +204,17 @@ class ClusterCore:
         self.links.drop(broker_id)
         broker.kill()
         self._dead[broker_id] = (port, asyncio.get_running_loop().create_task(broker.closed()))
-        self._tell_lost(broker_id)
+        if self.links.is_open(broker_id, CONTROLLER):
+            self._running_controllers.lost(broker_id)
 
-    def _tell_lost(self, broker_id: int) -> None:
-        service = self._service
-        if service is not None and self.links.is_open(broker_id, CONTROLLER):
-            service.gate.call(lambda: service.connection_closed(broker_id))
+    def world(self, party_id: int) -> World:
+        """The clock, randomness, disk and network of a broker, or of the controller (0)."""
+        self._check_party(party_id)
+        return self._worlds(party_id)
+
+    def _check_party(self, party_id: int) -> None:
+        if not 0 <= party_id <= self.settings.brokers:
+            raise ConfigError(f"there is no broker {party_id}", you_want=f"0 to {self.settings.brokers}")
 
     async def wait_dead(self, broker_id: int) -> None:
         """Return when a killed broker's port is closed."""
@@ -301,54 +245,23 @@ class ClusterCore:
 
         Another controller takes over from a stopped one as from a dead one.
         """
-        if party_id != CONTROLLER:
+        if party_id == CONTROLLER:
+            self._running_controllers.pause()
+        else:
             self._running(party_id).gate.close()
-            return
-        if self._service is None or self._service.gate.closed:
-            raise ConfigError("no controller is active", you_want="start_controller()")
-        self._service.gate.close()
-        self._stopped_service = self._service
-        self._expect_takeover()
 
     def resume(self, party_id: int) -> None:
         """Let it go on, with whatever it believed when it was stopped."""
-        if party_id != CONTROLLER:
+        if party_id == CONTROLLER:
+            self._running_controllers.resume()
+        else:
             self._running(party_id).gate.open()
             self._publisher.deliver()
-            return
-        if self._stopped_service is None:
-            raise ConfigError("the controller is not stopped", you_want="pause(0) first")
-        resumed, self._stopped_service = self._stopped_service, None
-        if resumed is self._service and self._takeover is not None:
-            self._takeover.cancel()
-            self._takeover = None
-        resumed.gate.open()
 
     def kill_controller(self) -> None:
         """Let the active controller die; after the election timeout another one takes over."""
-        if self._service is None:
-            raise ConfigError("no controller is active", you_want="start_controller()")
-        self._service.stop()
-        self._service = None
+        self._running_controllers.kill()
         self.links.drop(CONTROLLER)
-        self._expect_takeover()
-
-    def _expect_takeover(self) -> None:
-        wait_ms = BrokerSettings(self.settings.config).number("controller.quorum.election.timeout.ms")
-        self._takeover = self._worlds(CONTROLLER).clock.call_later_ms(wait_ms, self._take_over)
-
-    def _take_over(self) -> None:
-        self._takeover = None
-        self.start_controller()
-
-    def world(self, party_id: int) -> World:
-        """The clock, randomness, disk and network of a broker, or of the controller (0)."""
-        self._check_party(party_id)
-        return self._worlds(party_id)
-
-    def _check_party(self, party_id: int) -> None:
-        if not 0 <= party_id <= self.settings.brokers:
-            raise ConfigError(f"there is no broker {party_id}", you_want=f"0 to {self.settings.brokers}")
 
     def cut(self, source: int, target: int, *, one_way: bool = False) -> None:
         """Let nothing pass between two parties; 0 is the controller."""
@@ -369,8 +282,7 @@ class ClusterCore:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        if self._service is not None:
-            self._service.gate.call(self._publisher.deliver)
+        self._running_controllers.healed()
 
     def move_leader(self, topic: str, index: int, broker_id: int) -> None:
         """Make an in-sync replica the leader of one partition."""
@@ -394,12 +306,8 @@ class ClusterCore:
 
     async def stop(self) -> None:
         """Stop every broker in order, then the controller; all logs are closed cleanly."""
-        if self._takeover is not None:
-            self._takeover.cancel()
-        for service in (self._service, self._stopped_service):
-            if service is not None:
-                service.stop()
-        self._service = self._stopped_service = None
+        if self._controllers is not None:
+            self._controllers.stop()
         self.links.drop(CONTROLLER)
         for broker in self.brokers.values():
             broker.gate.open()
@@ -410,9 +318,9 @@ class ClusterCore:
         for _, closed in self._dead.values():
             await closed
         self._dead.clear()
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        if self._controllers is not None:
+            self._controllers.close()
+            self._controllers = None
 
     def intercept(
         self,

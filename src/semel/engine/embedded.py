@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
+from semel.broker.cluster import ClusterCore
+from semel.broker.cluster_settings import ClusterSettings, TopicSpec
 from semel.broker.intercept import Action, Hook, Seen
 from semel.broker.log_config import FlushPolicy
 from semel.engine.self_signed import TlsFiles

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
+from semel.broker.cluster import ClusterCore
+from semel.broker.cluster_settings import ClusterSettings, TopicSpec
 from semel.broker.coordinator_shell import stored_batches
 from semel.history import Inject, Place, Replica
 from semel.sim.client import Address, Client

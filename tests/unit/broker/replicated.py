@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from semel.broker.broker import Broker
-from semel.broker.cluster import ClusterCore, ClusterSettings
+from semel.broker.cluster import ClusterCore
+from semel.broker.cluster_settings import ClusterSettings
 from semel.broker.cluster_state import PartitionState
 from semel.broker.coordinator_shell import stored_batches
 from semel.protocol.error_codes import ErrorCode

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
+from semel.broker.cluster import ClusterCore
+from semel.broker.cluster_settings import ClusterSettings, TopicSpec
 from semel.broker.log_config import FlushPolicy
 from semel.protocol.record_batch import DraftRecord, encode_batch
 from semel.world import SeededRng, VirtualNetwork, run_virtual, virtual_world

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from semel.broker.cluster import ClusterCore, ClusterSettings, TopicSpec
+from semel.broker.cluster import ClusterCore
+from semel.broker.cluster_settings import ClusterSettings, TopicSpec
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
 from semel.faults import (

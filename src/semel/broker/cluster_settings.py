@@ -1,0 +1,64 @@
+"""How to start an embedded cluster, and which topics to begin with. What cannot work is refused here."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from semel.broker.log_config import FlushPolicy
+from semel.broker.sasl import Credentials
+from semel.errors import ConfigError
+
+BROKERS_MAX = 100
+TRANSACTION_VERSIONS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic to create at start: `orders:6:3` is six partitions with three replicas each."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> TopicSpec:
+        """Read `name`, `name:partitions` or `name:partitions:replicas`."""
+        name, *numbers = text.split(":")
+        try:
+            counts = [int(number) for number in numbers]
+        except ValueError:
+            counts = [0]
+        if not name or len(counts) > 2 or any(count < 1 for count in counts):
+            raise ConfigError(f"topic {text!r} cannot be read", you_want="name:partitions:replicas, such as orders:6:3")
+        partitions, replication_factor = (*counts, 1, 1)[:2]
+        return cls(name=name, partitions=partitions, replication_factor=replication_factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How to start a cluster. `port` is the first broker's; the others follow it. 0 means any free ports."""
+
+    data: Path
+    brokers: int = 3
+    host: str = "127.0.0.1"
+    port: int = 0
+    topics: Sequence[TopicSpec] = ()
+    flush: FlushPolicy = FlushPolicy.OS
+    transaction_version: int = 2
+    config: Mapping[str, str] = field(default_factory=dict)
+    ssl_context: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if not 1 <= self.brokers <= BROKERS_MAX:
+            raise ConfigError(f"brokers={self.brokers}: a cluster has 1 to {BROKERS_MAX} brokers")
+        if self.transaction_version not in TRANSACTION_VERSIONS:
+            raise ConfigError(
+                f"transaction_version={self.transaction_version} is unknown",
+                you_want="2 (every transaction ends with a new producer epoch), or 1 or 0 for older brokers' behaviour",
+            )
