@@ -1,5 +1,6 @@
 """Run by the daemon's test in a process of its own: ask Spark workers what they had loaded when they started."""
 
+import gc
 import json
 import os
 import sys
@@ -12,7 +13,8 @@ from pyspark.sql import SparkSession
 def _report(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         loaded = "semel.protocol.kernels.decode" in sys.modules
-        yield pa.RecordBatch.from_pydict({"loaded": [loaded], "parent": [os.getppid()], "worker": [os.getpid()]})
+        seen = {"loaded": loaded, "parent": os.getppid(), "worker": os.getpid(), "frozen": gc.get_freeze_count()}
+        yield pa.RecordBatch.from_pylist([seen])
 
 
 def main() -> None:
@@ -28,7 +30,9 @@ def main() -> None:
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    rows = session.range(0, 2, 1, 2).mapInArrow(_report, "loaded boolean, parent long, worker long").collect()
+    rows = (
+        session.range(0, 2, 1, 2).mapInArrow(_report, "loaded boolean, parent long, worker long, frozen long").collect()
+    )
     sys.stdout.write(json.dumps([row.asDict() for row in rows]) + "\n")
     session.stop()
 
