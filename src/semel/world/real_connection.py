@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from semel.errors import ConnectionFailure
+from semel.world.busy_poll import BusyPoll
 from semel.world.frames import SCRATCH_BYTES, FrameReader
 from semel.world.network import LINGER_MS_MAX, WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, Buffer
 
@@ -19,6 +20,7 @@ HOLD_BYTES_MAX = 1 << 16
 JOIN_BYTES_MAX = 1 << 15  # below this one copy costs less than a second buffer on its way to the kernel
 
 _scratch_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, bytearray] = weakref.WeakKeyDictionary()
+_busy_poll_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BusyPoll] = weakref.WeakKeyDictionary()
 
 
 class RealConnection(FrameReader, asyncio.BufferedProtocol):
@@ -30,6 +32,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         """`on_made` is called once the connection stands."""
         super().__init__(frame_bytes_max=frame_bytes_max, scratch=_scratch())
         self._on_made = on_made
+        self.busy_poll = _busy_poll()
         self._closed = False
         self._linger: asyncio.TimerHandle | None = None
         self._held: list[Buffer] = []
@@ -48,6 +51,11 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._on_made is not None:
             self._on_made(self)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Asyncio's call: bytes arrived in the buffer given last."""
+        super().buffer_updated(nbytes)
+        self.busy_poll.arrived()
 
     def eof_received(self) -> bool:
         """Asyncio's call: the peer sends no more. Answers to what it sent before can still go out, except under TLS."""
@@ -158,6 +166,14 @@ def _scratch() -> bytearray:
     if scratch is None:
         scratch = _scratch_of_loop[loop] = bytearray(SCRATCH_BYTES)
     return scratch
+
+
+def _busy_poll() -> BusyPoll:
+    loop = asyncio.get_running_loop()
+    found = _busy_poll_of_loop.get(loop)
+    if found is None:
+        found = _busy_poll_of_loop[loop] = BusyPoll(loop)
+    return found
 
 
 def _address_text(address: object) -> str:
