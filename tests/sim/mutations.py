@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from semel.broker import producer_state, recovery, segmented_log, transaction_coordinator
+from semel.broker import recovery, segmented_log, transaction_coordinator
 from semel.broker import replay as replay_module
 from semel.broker.api import k01_fetch
 from semel.broker.controller_service import ControllerService
@@ -41,10 +41,6 @@ class Mutation:
 
 
 def nothing(*_: object, **__: object) -> None:
-    return None
-
-
-async def nothing_to_wait_for(*_: object, **__: object) -> None:
     return None
 
 
@@ -140,10 +136,6 @@ def old_coordinator_stays(patch: Patch) -> None:
     patch.setattr(Coordinators, "partitions_changed", partitions_changed)
 
 
-def load_unsettled(patch: Patch) -> None:
-    patch.setattr(Partition, "is_settled", property(lambda _: True))
-
-
 def stable_is_high(patch: Patch) -> None:
     patch.setattr(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark))
 
@@ -175,10 +167,6 @@ def window_not_rebuilt(patch: Patch) -> None:
 def skip_sequences(patch: Patch) -> None:
     patch.setattr(ProducerStates, "find_duplicate", nothing)
     patch.setattr(ProducerStates, "_check_sequence", nothing)
-
-
-def skip_producer_epoch(patch: Patch) -> None:
-    patch.setattr(producer_state, "_refuse_epoch", nothing)
 
 
 def skip_owner(patch: Patch) -> None:
@@ -231,7 +219,12 @@ def show_offsets_early(patch: Patch) -> None:
 
 
 def no_sync_before_answer(patch: Patch) -> None:
-    patch.setattr(Partition, "flush", nothing_to_wait_for)
+    async def flush(partition: Partition, _: int) -> None:
+        partition._durable_to = partition.log.log_end_offset
+        if partition.leadership is not None:
+            partition._advance()
+
+    patch.setattr(Partition, "flush", flush)
 
 
 def old_controller_writes(patch: Patch) -> None:
@@ -262,9 +255,6 @@ MUTATIONS = (
     Mutation("leader epochs unchecked", "fetches of any leader epoch are answered", any_leader_epoch),
     Mutation("leader does not step down", "a replaced leader goes on appending", append_after_stepping_down),
     Mutation("coordinator not fenced", "a coordinator goes on after its partition has moved", old_coordinator_stays),
-    Mutation(
-        "coordinator loads too early", "a coordinator acts on records that the next election may lose", load_unsettled
-    ),
     Mutation("stable offset ignored", "open transactions are read", stable_is_high, quick=True),
     Mutation("stable offset of the leader's end", "the last stable offset passes the high watermark", stable_is_end),
     Mutation("aborted list ignored", "readers are not told which transactions were aborted", ignore_aborted),
@@ -275,7 +265,6 @@ MUTATIONS = (
         quick=True,
     ),
     Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", skip_sequences),
-    Mutation("producer epochs unchecked", "a partition takes batches of any producer epoch", skip_producer_epoch),
     Mutation("owner unchecked", "the coordinator lets any producer epoch act", skip_owner),
     Mutation("epoch kept", "a transaction ends without a new producer epoch", keep_epoch_at_init),
     Mutation("decisions forgotten", "a new coordinator does not finish what was decided", forget_decisions),
