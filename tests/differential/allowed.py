@@ -27,7 +27,7 @@ INSYNC_SOURCE = (
     "`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers."
 )
 NOT_SERVED = (
-    *(29, 30, 31, 34, 38, 39, 40, 41, 45, 48, 49, 55, 57, 64),
+    *(29, 30, 31, 34, 38, 39, 40, 41, 48, 49, 55, 57, 64),
     *(76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
 FEATURES = ("eligible.leader.replicas", "kraft", "metadata", "share", "streams")
@@ -144,11 +144,14 @@ VERSIONS = (
 )
 
 _OWN_DEFAULTS = (
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "log.flush.scheduler.interval.ms",
     "max.connections",
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
+    "replica.fetch.backoff.ms",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.state.log.min.isr",
     "transaction.state.log.num.partitions",
