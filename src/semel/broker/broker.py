@@ -103,6 +103,7 @@ class Broker:
         self._listener: Listener | None = None
         self.housekeeping = Housekeeping(self, flush_policy)
         self._clean = False
+        self._unopened: dict[str, None] = {}  # topics with a replica here that could not be opened
 
     @property
     def requires_sasl(self) -> bool:
@@ -288,8 +289,20 @@ class Broker:
             replica = self.replicas[topic.name, index] = self._open_partition(topic, index, config)
         except OSError as error:  # one folder that cannot be opened must not take the others along
             log.error("broker %d: %s-%d cannot be opened: %s", self.id, topic.name, index, error)  # noqa: TRY400
+            self._unopened[topic.name] = None
             return None
         return replica
+
+    def open_missing(self) -> None:
+        """Try again what could not be opened: a disk that was full may have room."""
+        if not self._unopened:
+            return
+        names, self._unopened = self._unopened, {}
+        for name in names:
+            if name in self.state.topics:
+                self._apply_topic(self.state.topics[name])
+        self._followings.follow(self._followed())
+        self._reload_coordinators()
 
     def _give_role(self, replica: Partition, place: PartitionState) -> None:
         key = (replica.topic, replica.index)
@@ -317,13 +330,7 @@ class Broker:
     def _open_partition(self, topic: Topic, index: int, config: LogConfig) -> Partition:
         folder = self.folder / f"{topic.name}-{index}"
         if not self.world.disk.exists(folder):
-            self.world.disk.make_dirs(folder)
-            file = self.world.disk.open(folder / TOPIC_ID_FILE, create=True)
-            file.append(str(topic.id).encode())
-            if self._flush_policy is not FlushPolicy.OS:
-                # Without its id the folder would be dropped after a crash, with everything that was synced below it.
-                self.world.disk.sync_now(file)
-            file.close()
+            self._make_folder(folder, topic)
         replica = Partition.open(
             topic=topic.name,
             topic_id=topic.id,
@@ -336,6 +343,20 @@ class Broker:
         )
         replica.on_proposal = self._isr_changes.propose
         return replica
+
+    def _make_folder(self, folder: Path, topic: Topic) -> None:
+        """A folder without its topic's id is dropped at the next start, so it is there with the id or not at all."""
+        self.world.disk.make_dirs(folder)
+        file = self.world.disk.open(folder / TOPIC_ID_FILE, create=True)
+        try:
+            file.append(str(topic.id).encode())
+            if self._flush_policy is not FlushPolicy.OS:
+                self.world.disk.sync_now(file)
+        except OSError:
+            self.world.disk.remove_tree(folder)
+            raise
+        finally:
+            file.close()
 
     def _remove_replica(self, replica: Partition) -> None:
         key = (replica.topic, replica.index)

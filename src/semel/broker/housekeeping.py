@@ -62,6 +62,7 @@ class Housekeeping:
         now_ms = self._broker.world.clock.monotonic_ms()
         try:
             self._broker.server.close_idle(settings.number("connections.max.idle.ms"))
+            self._broker.open_missing()
             if now_ms >= self._retention_due_ms:
                 self._retention_due_ms = now_ms + settings.number("log.retention.check.interval.ms")
                 self.delete_expired()

@@ -9,17 +9,20 @@ import pytest
 
 from semel.engine.embedded import Cluster
 from semel.protocol.error_codes import ErrorCode
+from semel.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from semel.protocol.messages.produce import ProduceResponse
 from semel.world.levers import DiskLevers, disk_levers
 from tests.hardening.raw import RawClient, request_frame
 from tests.hardening.requests import PRODUCE_VERSION, check_served, produce
+from tests.support.waiting import eventually
 
 ROOM_BYTES = 150
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1, topics=["tight"]) as running:
+    # What could not be opened is tried again in each round, and rounds are as frequent as the most frequent work.
+    with Cluster(brokers=1, topics=["tight"], config={"log.retention.check.interval.ms": "50"}) as running:
         yield running
 
 
@@ -69,3 +72,21 @@ def test_what_was_acknowledged_before_the_disk_was_full_survives_a_kill(cluster:
     with RawClient(cluster.bootstrap) as client:
         assert send(client, b"after") == ErrorCode.NONE
     assert log_end(cluster) == 2
+
+
+def test_a_topic_made_on_a_full_disk_is_served_when_there_is_room(cluster: Cluster, disk: DiskLevers) -> None:
+    disk.fill()
+    with RawClient(cluster.bootstrap) as client:
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name="late", num_partitions=2, replication_factor=1)], timeout_ms=10_000
+        )
+        client.ask(request, CreateTopicsResponse, 5)
+        assert disk.refused_writes > 0
+        assert ("late", 0) not in cluster.core.brokers[1].partitions
+        assert not list(cluster.data.glob("broker-1/late-*")), "a folder without its id would be dropped later"
+        disk.make_room()
+        eventually(lambda: ("late", 1) in cluster.core.brokers[1].partitions, what="the partitions are opened")
+        answer = client.ask(produce("late", b"x"), ProduceResponse, PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    cluster.restart(1)
+    assert cluster.core.brokers[1].partitions["late", 0].log.log_end_offset == 1
