@@ -3,7 +3,7 @@
     send_batches(cluster, batches, producer=identity, deadline=deadline) -> {partition: Acknowledged}
 
 Keeps: within a partition batches are appended in the order given, each once: a batch is sent again only as it was, with
-       its own sequence, and at most five of a partition are under way, which is what a leader remembers.
+       its own sequence, and none leaves five or more after the oldest open one: that is what a leader remembers.
        Nothing counts as acknowledged that no leader has acknowledged.
 Why:   until its first acknowledgement a partition has one batch under way. A leader that knows nothing of a producer
        takes any first sequence; were the first batch refused and the second taken, the first could never follow.

@@ -1,7 +1,8 @@
 """The batches of one partition on their way: waiting, under way, acknowledged. No I/O.
 
 Keeps: batches leave in order of their sequence; after a failure nothing new leaves until every answer is in, and then
-       the failed ones go again first.
+       the failed ones go again first. Counted from the oldest batch without an acknowledgement, at most as many have
+       left as a leader remembers: a batch that is already in the log is recognised however often it has to go again.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class PartitionQueue:
     leader: int = -1
     under_way: int = 0
     numbered: int = 0
+    oldest_open: int = 0
+    """The number of the oldest batch without an acknowledgement."""
+    acknowledged_above: set[int] = field(default_factory=set)
     batches: int = 0
     records: int = 0
     offset_first: int = -1
@@ -72,7 +76,7 @@ class PartitionQueue:
         """Whether the first waiting batch may go now."""
         if not self.waiting or self.failed or self.failure is not None:
             return False
-        return self.under_way < (under_way_max if self.batches else 1)
+        return self.waiting[0].number < self.oldest_open + (under_way_max if self.batches else 1)
 
     def sent_first(self) -> None:
         """The first waiting batch is under way."""
@@ -86,6 +90,10 @@ class PartitionQueue:
         self.under_way -= 1
         self.batches += 1
         self.records += batch.records
+        self.acknowledged_above.add(batch.number)
+        while self.oldest_open in self.acknowledged_above:
+            self.acknowledged_above.remove(self.oldest_open)
+            self.oldest_open += 1
         self._resume()
 
     def put_back(self, batch: QueuedBatch, failure: SemelError) -> None:

@@ -112,3 +112,17 @@ def test_the_sum_counts_acknowledged_batches_only() -> None:
     send_all_that_may(queue)
     queue.acknowledge(queued[1], 42)
     assert queue.acknowledged() == Acknowledged(records=4, batches=2, offset_first=40, sequence_next=6)
+
+
+def test_none_goes_five_after_one_that_the_leader_may_have_without_saying_so() -> None:
+    queue, queued = queue_of(9)
+    send_all_that_may(queue)
+    queue.acknowledge(queued[0], 0)
+    send_all_that_may(queue)
+    queue.put_back(queued[1], LOST)
+    for number in (2, 3, 4, 5):
+        queue.acknowledge(queued[number], number)
+    queue.failure = None
+    assert send_all_that_may(queue) == queued[1:2]
+    queue.acknowledge(queued[1], 1)
+    assert send_all_that_may(queue) == queued[6:9]
