@@ -29,4 +29,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     wait_until(lambda: FIRST not in read_all(cluster, beside), "compaction")
     if not followed:
         wait_until(lambda: FIRST not in read_all(cluster, topic), "compaction")
-    return tally([FIRST, LATER[-1]], read_all(cluster, topic), fired=1)
+    fired = int(FIRST not in read_all(cluster, beside))
+    return tally([FIRST, LATER[-1]], read_all(cluster, topic), fired=fired)

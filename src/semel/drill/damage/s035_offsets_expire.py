@@ -1,14 +1,13 @@
 """S035: a group rests for longer than its offsets are kept."""
 
-import time
-
-from semel.clients.library import confluent
 from semel.drill.damage.stage import (
-    WAIT_S_MAX,
+    NO_OFFSET,
     Damage,
     Reachable,
     commit_position,
+    committed_position,
     consumer,
+    log_start,
     new_name,
     new_topic,
     numbered,
@@ -19,8 +18,7 @@ from semel.drill.damage.stage import (
     wait_until,
 )
 
-REST_S = 0.5  # ten times the interval at which brokers look for offsets that have expired
-NO_OFFSET = -1001
+SHORT = {"segment.bytes": "150", "retention.bytes": "300", "retention.ms": "-1"}
 
 
 def settings(*, followed: bool) -> dict[str, str]:
@@ -29,7 +27,7 @@ def settings(*, followed: bool) -> dict[str, str]:
 
 
 def run(cluster: Reachable, *, followed: bool) -> Damage:
-    """What it had processed and committed, it reads again."""
+    """What it had processed and committed, it reads again. A topic beside it tells when the broker has been round."""
     topic, group = new_topic(cluster, "rest"), new_name("rest")
     send_each(producer(cluster, {}), topic, numbered())
     before = consumer(cluster, group)
@@ -37,15 +35,11 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     commit_position(before, topic, len(seen))
     before.close()
     after = consumer(cluster, group)
-    if followed:
-        time.sleep(REST_S)
-    else:
-        wait_until(lambda: _position(after, topic) == NO_OFFSET, "the offsets have expired")
+    beside = new_topic(cluster, "beside", config=SHORT)
+    send_each(producer(cluster, {}), beside, numbered())
+    wait_until(lambda: log_start(cluster, beside) > 0, "retention")
+    if not followed:
+        wait_until(lambda: committed_position(after, topic) == NO_OFFSET, "the offsets have expired")
     seen += read_rest(after, topic)
     after.close()
-    return tally(numbered(), seen, fired=1)
-
-
-def _position(client: object, topic: str) -> int:
-    (found,) = client.committed([confluent().TopicPartition(topic, 0)], WAIT_S_MAX)  # type: ignore[attr-defined]
-    return int(found.offset)
+    return tally(numbered(), seen, fired=int(log_start(cluster, beside) > 0))

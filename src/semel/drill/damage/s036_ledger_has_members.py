@@ -4,6 +4,7 @@ from semel.drill.damage.stage import (
     Damage,
     Reachable,
     commit_position,
+    committed_position,
     consumer,
     copy_rest,
     new_name,
@@ -23,6 +24,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     copy_rest(cluster, source, target, ledger)
     stranger = consumer(cluster, new_name("stranger") if followed else ledger)
     commit_position(stranger, source, 0)
+    fired = int(committed_position(stranger, source) == 0)
     stranger.close()
     copy_rest(cluster, source, target, ledger)
-    return tally(numbered(), read_all(cluster, target), fired=1)
+    return tally(numbered(), read_all(cluster, target), fired=fired)

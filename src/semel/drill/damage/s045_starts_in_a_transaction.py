@@ -3,7 +3,16 @@
 import json
 
 from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import Damage, Reachable, commit_transaction, new_name, new_topic, numbered, tally
+from semel.drill.damage.stage import (
+    Damage,
+    Reachable,
+    commit_transaction,
+    new_name,
+    new_topic,
+    numbered,
+    read_all,
+    tally,
+)
 
 MIDDLE = 4
 
@@ -14,4 +23,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     commit_transaction(cluster, new_name("middle"), [(topic, 0, value) for value in numbered()])
     start = json.dumps({topic: {"0": 0 if followed else MIDDLE}})
     seen = StreamingQuery(cluster, topic, starting(start)).micro_batch()
-    return tally(numbered(), seen, fired=1)
+    fired = int(len(read_all(cluster, topic)) > MIDDLE)  # there is a middle to start in
+    return tally(numbered(), seen, fired=fired)

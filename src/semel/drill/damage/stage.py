@@ -23,6 +23,7 @@ QUICK = {
     "group.min.session.timeout.ms": "100",
 }
 HASTY = {"retry.backoff.ms": 20, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "linger.ms": 0}
+NO_OFFSET = -1001
 _numbers = count()
 
 
@@ -187,6 +188,12 @@ def commit_position(client: Any, topic: str, offset_next: int, partition: int = 
     """Commit where a group goes on, and wait for the answer."""
     library = confluent()
     client.commit(offsets=[library.TopicPartition(topic, partition, offset_next)], asynchronous=False)
+
+
+def committed_position(client: Any, topic: str, partition: int = 0) -> int:
+    """Where a group goes on; NO_OFFSET when nothing is kept of it."""
+    (found,) = client.committed([confluent().TopicPartition(topic, partition)], WAIT_S_MAX)
+    return int(found.offset)
 
 
 def log_start(cluster: Reachable, topic: str, partition: int = 0) -> int:
