@@ -142,10 +142,24 @@ def consumer(cluster: Reachable, group: str, settings: Mapping[str, object] | No
 
 
 def read_rest(client: Any, topic: str, partitions: Sequence[int] = (0,)) -> list[str]:
-    """Read from where the group stands to the end of these partitions."""
+    """Read from where the group stands to the end of these partitions.
+
+    The library does not ask again by itself when a cluster's first group finds its coordinator not ready yet.
+    """
     library = confluent()
+    wait_until(lambda: _has_coordinator(client, topic), "the group has a coordinator")
     client.assign([library.TopicPartition(topic, number, library.OFFSET_STORED) for number in partitions])
     return drain(client, len(partitions))
+
+
+def _has_coordinator(client: Any, topic: str) -> bool:
+    try:
+        committed_position(client, topic)
+    except confluent().KafkaException as error:
+        if error.args[0].fatal():
+            raise
+        return False
+    return True
 
 
 def drain(client: Any, partitions: int) -> list[str]:
