@@ -226,7 +226,7 @@ def load(*writers: Writing | Transacting) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "seconds", [40, pytest.param(600, marks=[pytest.mark.long, pytest.mark.timeout(1200)])], ids=["short", "long"]
+    "seconds", [60, pytest.param(600, marks=[pytest.mark.long, pytest.mark.timeout(1200)])], ids=["short", "long"]
 )
 def test_what_was_acknowledged_is_there_once(seconds: int) -> None:
     config = {"min.insync.replicas": "2", "offsets.topic.num.partitions": "3"}

@@ -41,7 +41,7 @@ def stored(driver: Driver, replicas: Replicas) -> list[bytes | None]:
 def test_acks_0_a_lost_request_goes_unnoticed(cluster: semel.Cluster, driver: Driver, replicas: Replicas) -> None:
     lost = cluster.intercept("Produce", DropRequest(), times=1)
     driver.produce(replicas.topic, RECORDS, acks="0")
-    assert lost.fired == 1
+    eventually(lambda: lost.fired == 1, what="the request arrives and is dropped")
     assert len(stored(driver, replicas)) < len(RECORDS), "every send was reported as a success"
 
 

@@ -6,12 +6,13 @@ keep the machine busy.
 
 import os
 import re
-import select
+import selectors
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -35,8 +36,7 @@ def idle_pid(tmp_path: Path) -> Iterator[int]:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        ready, _, _ = select.select([process.stdout], [], [], WAIT_S_MAX)
-        line = process.stdout.readline() if ready else ""
+        line = first_line(process.stdout)
         assert line.count(":") == 3, f"three addresses should be here: {line!r}"
         yield process.pid
         assert process.poll() is None, "the cluster ended while it was watched"
@@ -47,6 +47,12 @@ def idle_pid(tmp_path: Path) -> Iterator[int]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def first_line(output: IO[str]) -> str:
+    with selectors.DefaultSelector() as selector:  # `select` itself refuses files numbered above 1,023
+        selector.register(output, selectors.EVENT_READ)
+        return output.readline() if selector.select(WAIT_S_MAX) else ""
 
 
 def resident_bytes(pid: int) -> int:

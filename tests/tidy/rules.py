@@ -7,6 +7,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tests.tidy.measure import parse
+
 # A word inside a defined name, and what to write instead.
 BANNED_WORDS = {
     "chaos": "fault",
@@ -63,7 +65,7 @@ ISSUE_NUMBER = re.compile(r"(?<![\w&/#])#\d{1,5}\b(?![-\w])|\bissue[ ]\d+", re.I
 def complain_about_names(path: str, source: str) -> Iterator[str]:
     """Look at every name that a module defines, and at its own."""
     names = [part.removesuffix(".py") for part in path.split("/")]
-    names += [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, _DEFINITIONS)]
+    names += [node.name for node in ast.walk(parse(source)) if isinstance(node, _DEFINITIONS)]
     for name in names:
         for word in _words(name):
             if word in BANNED_WORDS:
@@ -72,7 +74,7 @@ def complain_about_names(path: str, source: str) -> Iterator[str]:
 
 def complain_about_flags(path: str, source: str) -> Iterator[str]:
     """A guarantee is passed whole, never as a flag."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         name = node.arg if isinstance(node, ast.arg) else getattr(getattr(node, "target", None), "id", None)
         annotation = getattr(node, "annotation", None)
         if name in {"exactly_once", "at_least_once", "at_most_once"} and getattr(annotation, "id", "") == "bool":
@@ -81,7 +83,7 @@ def complain_about_flags(path: str, source: str) -> Iterator[str]:
 
 def complain_about_calls(path: str, source: str, banned: dict[str, str]) -> Iterator[str]:
     """Look for uses of what only `semel.world` may touch, however it was imported."""
-    tree = ast.parse(source)
+    tree = parse(source)
     origins = dict(_imports(tree))
     used = [
         (node.lineno, _dotted(node, origins)) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)

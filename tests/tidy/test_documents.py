@@ -23,6 +23,7 @@ from tests.tidy.documents import (
     kept_by,
     local_links,
 )
+from tests.tidy.measure import parse
 from tests.tidy.project import PACKAGE, ROOT, assert_silent, project_files, shown, source_files, text_of
 
 
@@ -39,7 +40,7 @@ def request_names() -> dict[int, str]:
 def test_every_held_invariant_is_named_by_a_test_and_every_kept_one_is_defined() -> None:
     design = text_of(ROOT / "docs" / "DESIGN.md")
     tests = [text_of(path) for path in (ROOT / "tests").rglob("*.py") if "tidy" not in path.parts]
-    headers = {shown(path): ast.get_docstring(ast.parse(text_of(path))) or "" for path in source_files()}
+    headers = {shown(path): ast.get_docstring(parse(text_of(path))) or "" for path in source_files()}
     assert len(defined_invariants(design)) >= 10
     assert_silent(complain_about_invariants(design, tests, headers))
 

@@ -11,7 +11,10 @@ from semel.wire.deadline import Deadline
 from semel.wire.settings import WireSettings
 
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+# A coordinator whose records nobody copies any more may have been replaced without knowing it: it runs out of time.
+COORDINATOR_GONE = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT}
+)
 _NEXT = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms, or raise the broker's "

@@ -1,6 +1,8 @@
 """A cluster as a client sees it: who leads what, connections, coordinators.
 
 Keeps: an unreachable broker costs time once, not on every call: it is left alone for a moment and others go first.
+       Whose answer turned out to be old is not the one asked next: a broker that is cut off from the rest, but not from
+       clients, would tell the same old leaders and coordinators again and again.
        Safe with threads (connections are per thread) and after a fork (a child process starts afresh).
 """
 
@@ -47,6 +49,8 @@ class _Memory:
         self.brokers: dict[int, BrokerAddress] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.coordinators: dict[tuple[CoordinatorKind, str], BrokerAddress] = {}
+        self.told_by = ""  # who gave the last answer about the cluster
+        self.doubted = ""  # whose answer was old
 
 
 class WireCluster:
@@ -126,6 +130,7 @@ class WireCluster:
         """Ask for these topics again when they are next needed: a leader has moved."""
         for topic in topics:
             self._own.topics.pop(topic, None)
+        self._own.doubted = self._own.told_by
 
     def connection(self, broker_id: int, deadline: Deadline) -> Connection:
         """Give this thread's connection for data to a broker, made now if need be.
@@ -146,7 +151,8 @@ class WireCluster:
         """Give a connection to whichever broker can be reached; tries all of them until the deadline."""
         backoff = self.backoff(deadline)
         while True:
-            if idle := self._own.pool.idle_ones():
+            idle = [each for each in self._own.pool.idle_ones() if str(each.address) != self._own.doubted]
+            if idle:
                 return idle[0]
             failures: list[ConnectionFailure] = []
             for address in self._candidates():
@@ -158,7 +164,10 @@ class WireCluster:
 
     def _candidates(self) -> list[BrokerAddress]:
         bootstrap = [BrokerAddress(id=NO_BROKER, host=host, port=port) for host, port in self.settings.bootstrap]
-        return sorted([*self._own.brokers.values(), *bootstrap], key=self._own.pool.rests)
+        pool, doubted = self._own.pool, self._own.doubted
+        return sorted(
+            [*self._own.brokers.values(), *bootstrap], key=lambda each: (pool.rests(each), str(each) == doubted)
+        )
 
     def call_any(self, request: Message, response: type[M], deadline: Deadline) -> M:
         """Ask whichever broker answers, again after a lost connection: for questions that change nothing."""
@@ -166,9 +175,12 @@ class WireCluster:
         while True:
             try:
                 connection = self.any_connection(deadline)
-                return connection.call(request, response, self.request_deadline(deadline))
+                answer = connection.call(request, response, self.request_deadline(deadline))
             except ConnectionFailure as failure:
                 backoff.wait(failure)
+            else:
+                self._own.told_by = str(connection.address)
+                return answer
 
     def coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> BrokerAddress:
         """Find the coordinator of a group or a transactional id; waits until there is one."""
@@ -198,6 +210,7 @@ class WireCluster:
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
         """Look for it again when it is next needed: it has moved."""
         self._own.coordinators.pop((kind, key), None)
+        self._own.doubted = self._own.told_by
 
     def close(self) -> None:
         """Close this process's connections; the cluster may be used again."""

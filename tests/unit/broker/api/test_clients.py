@@ -76,7 +76,8 @@ def test_kafka_python_shares_a_group_with_itself(cluster: Cluster, name: str) ->
     produce(cluster, name, 3, partition=0)
     produce(cluster, name, 3, partition=1)
     settings = {"bootstrap_servers": cluster.bootstrap, "group_id": name, "auto_offset_reset": "earliest"}
-    with closing(KafkaConsumer(name, enable_auto_commit=False, **settings)) as reader:
+    # It may join before it has heard of the topic; it looks again when its metadata are too old for it.
+    with closing(KafkaConsumer(name, enable_auto_commit=False, metadata_max_age_ms=500, **settings)) as reader:
         seen: list[int] = []
 
         def read() -> bool:
