@@ -1,0 +1,144 @@
+"""Three replicas, two of them needed: a broker dies for longer than a step, a coordinator moves, the network is split.
+
+Each cell asserts that somebody else led in the end; a fault that moved nothing would show nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from pyspark.errors import PySparkException
+
+import semel
+from semel.broker.coordinators import coordinator_partition
+from semel.errors import SemelError
+from semel.sinks.base import CommitStep
+from semel.wire.cluster import CoordinatorKind, shared_cluster
+from semel.wire.settings import WireSettings
+from tests.spark.matrix.conftest import Make
+from tests.spark.matrix.replay import Replay
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.long
+
+BROKERS = (1, 2, 3)
+CONTROLLER = 0
+TOPIC_OF = {CoordinatorKind.TRANSACTION: "__transaction_state", CoordinatorKind.GROUP: "__consumer_offsets"}
+STEPS = pytest.mark.parametrize("step", list(CommitStep))
+COORDINATORS = pytest.mark.parametrize("kind", list(TOPIC_OF), ids=["transaction", "group"])
+_numbers = count()
+
+Strike = Callable[[int], None]
+
+
+@pytest.fixture
+def mended(cluster: semel.Cluster) -> Iterator[semel.Cluster]:
+    """The cluster, whole again after the cell."""
+    yield cluster
+    cluster.heal()
+    for broker_id in set(BROKERS) - set(cluster.core.brokers):
+        cluster.restart(broker_id)
+    eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
+
+
+def all_in_sync(cluster: semel.Cluster) -> bool:
+    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
+    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
+
+
+def leader_of(cluster: semel.Cluster, topic: str, partition: int) -> int:
+    return cluster.core.state.topics[topic].partitions[partition].leader
+
+
+class AtStep:
+    """Strikes the leader of one partition once, after a step of the second micro-batch, and waits for another one."""
+
+    def __init__(self, cluster: semel.Cluster, topic: str, partition: int, step: CommitStep, strike: Strike) -> None:
+        self.cluster, self.topic, self.partition, self.step, self.strike = cluster, topic, partition, step, strike
+        self.seen = 0
+        self.led: list[int] = []
+
+    def __call__(self, step: CommitStep) -> None:
+        if step is not self.step:
+            return
+        self.seen += 1
+        if self.seen == 2:
+            old = leader_of(self.cluster, self.topic, self.partition)
+            self.led.append(old)
+            self.strike(old)
+            eventually(lambda: self._leader() not in (old, -1), what="another broker leads")
+            self.led.append(self._leader())
+
+    def _leader(self) -> int:
+        return leader_of(self.cluster, self.topic, self.partition)
+
+    def check(self) -> None:
+        """It struck, and the leader is another one."""
+        assert len(set(self.led)) == 2
+
+
+def replicated(make: Make, cluster: semel.Cluster, partitioning: str) -> Replay:
+    options = {"kafka.request.timeout.ms": "2000"}  # an old leader takes records and never acknowledges them
+    pipeline = make(partitioning, replicas=3, pipeline=f"replicated-{next(_numbers)}", kafka_options=options)
+    wire = shared_cluster(WireSettings.from_options({"kafka.bootstrap.servers": pipeline.bootstrap}))
+    for kind in TOPIC_OF:
+        wire.coordinator(kind, pipeline.pipeline, wire.deadline())  # makes the internal topics
+    eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
+    return pipeline
+
+
+def place_of(pipeline: Replay, cluster: semel.Cluster, kind: CoordinatorKind) -> tuple[str, int]:
+    topic = TOPIC_OF[kind]
+    return topic, coordinator_partition(pipeline.pipeline, len(cluster.core.state.topics[topic].partitions))
+
+
+def cut_off(cluster: semel.Cluster, broker_id: int) -> None:
+    for other in (CONTROLLER, *BROKERS):
+        if other != broker_id:
+            cluster.split(broker_id, other)
+
+
+@STEPS
+@pytest.mark.parametrize("partitioning", ["keyed", "spread"])
+def test_the_leader_of_a_target_partition_dies(
+    make: Make, mended: semel.Cluster, partitioning: str, step: CommitStep
+) -> None:
+    pipeline = replicated(make, mended, partitioning)
+    strike = AtStep(mended, pipeline.topic, 0, step, mended.kill)
+    pipeline.survive(strike)
+    strike.check()
+    pipeline.check()
+
+
+@STEPS
+@COORDINATORS
+def test_a_coordinator_moves(make: Make, mended: semel.Cluster, kind: CoordinatorKind, step: CommitStep) -> None:
+    pipeline = replicated(make, mended, "spread")
+    topic, partition = place_of(pipeline, mended, kind)
+    strike = AtStep(
+        mended, topic, partition, step, lambda old: mended.move_leader(topic, partition, BROKERS[old % len(BROKERS)])
+    )
+    pipeline.survive(strike)
+    strike.check()
+    pipeline.check()
+
+
+@STEPS
+@COORDINATORS
+def test_a_coordinator_is_cut_off(make: Make, mended: semel.Cluster, kind: CoordinatorKind, step: CommitStep) -> None:
+    """Drivers still reach it, and it does not know that it was replaced; one that fails is followed after the split."""
+    pipeline = replicated(make, mended, "spread")
+    topic, partition = place_of(pipeline, mended, kind)
+    strike = AtStep(mended, topic, partition, step, lambda old: cut_off(mended, old))
+    lost = sum(mended.core.links.lost_between(CONTROLLER, broker_id) for broker_id in BROKERS)
+    with contextlib.suppress(SemelError, PySparkException):
+        pipeline.drive(strike)
+    mended.heal()
+    eventually(lambda: all_in_sync(mended), what="nobody reads from who led before the split")
+    pipeline.survive()
+    strike.check()
+    assert sum(mended.core.links.lost_between(CONTROLLER, broker_id) for broker_id in BROKERS) > lost
+    pipeline.check()
