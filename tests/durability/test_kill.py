@@ -8,7 +8,6 @@ not sent, and the committed offset must be the last one that was acknowledged (o
 
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from semel.engine.apache import free_ports
+from tests.support.waiting import is_readable
 
 KILLS = 50
 TOPIC = "orders"
@@ -45,8 +45,7 @@ class Server:
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], WAIT_S_MAX)
-        line = self._process.stdout.readline() if ready else ""
+        line = self._process.stdout.readline() if is_readable(self._process.stdout, WAIT_S_MAX) else ""
         assert line.strip(), f"the cluster did not start again: {self._process.stderr.read()}"
 
     def kill(self) -> None:

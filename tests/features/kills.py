@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from semel.guarantee import Guarantee
 from tests.features.clusters import Kafka, lost, repeated
 from tests.features.copy_worker import Job, job_line
+from tests.support.waiting import is_readable
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWER_S_MAX = 60
@@ -42,8 +42,7 @@ class Workers:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(job_line(job))
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_S_MAX)
-        assert ready, f"a child neither ends nor dies: {job}"
+        assert is_readable(self._process.stdout, ANSWER_S_MAX), f"a child neither ends nor dies: {job}"
         code = int(self._process.stdout.readline())
         assert code in (0, KILLED), f"a child failed: {job}"
         return code

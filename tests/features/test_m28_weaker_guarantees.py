@@ -11,7 +11,7 @@ import semel
 from semel.broker.intercept import DropResponse
 from semel.sinks.base import CommitStep
 from tests.spark.conftest import spark
-from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, new_topics, number_of
+from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, number_of
 
 __all__ = ["spark"]
 
@@ -26,17 +26,7 @@ def cluster() -> Iterator[semel.Cluster]:
 
 @pytest.fixture
 def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, NUMBERS)
-    return Job(
-        spark=spark,
-        bootstrap=cluster.bootstrap,
-        source=source,
-        outputs=(output,),
-        checkpoint=str(tmp_path / "checkpoint"),
-        partitioning="spread",
-        format="kafka",
-    )
+    return Job.filled(spark, cluster.bootstrap, tmp_path, NUMBERS, partitioning="spread", format="kafka")
 
 
 def counts(job: Job) -> Counter[int]:

@@ -25,17 +25,7 @@ def cluster() -> Iterator[semel.Cluster]:
 
 @pytest.fixture
 def query(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, NUMBERS)
-    return Job(
-        spark=spark,
-        bootstrap=cluster.bootstrap,
-        source=source,
-        outputs=(output,),
-        checkpoint=str(tmp_path / "checkpoint"),
-        format="kafka",
-        per_trigger=24,
-    )
+    return Job.filled(spark, cluster.bootstrap, tmp_path, NUMBERS, format="kafka", per_trigger=24)
 
 
 def crash_and_finish(query: Job) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import semel
 from semel.sinks.base import CommitStep
 from tests.spark.conftest import spark
-from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, new_topics
+from tests.spark.sink_jobs import Job, KillAfter, check_once, fill
 
 __all__ = ["spark"]
 
@@ -23,16 +23,7 @@ def cluster() -> Iterator[semel.Cluster]:
 
 @pytest.fixture
 def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, range(60))
-    return Job(
-        spark=spark,
-        bootstrap=cluster.bootstrap,
-        source=source,
-        outputs=(output,),
-        checkpoint=str(tmp_path / "checkpoint"),
-        per_trigger=30,
-    )
+    return Job.filled(spark, cluster.bootstrap, tmp_path, range(60), per_trigger=30)
 
 
 @pytest.mark.parametrize("step", [CommitStep.ROWS_WRITTEN, CommitStep.OFFSETS_WRITTEN, CommitStep.COMMITTED])

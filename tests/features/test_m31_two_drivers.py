@@ -11,7 +11,7 @@ import semel
 from semel.sinks.base import CommitStep
 from semel.sinks.kafka import KafkaOutput
 from tests.spark.conftest import spark
-from tests.spark.sink_jobs import Job, check_once, fill, new_topics
+from tests.spark.sink_jobs import Job, check_once, fill
 
 __all__ = ["spark"]
 
@@ -24,16 +24,7 @@ def cluster() -> Iterator[semel.Cluster]:
 
 @pytest.fixture
 def copy(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> Job:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, range(60))
-    return Job(
-        spark=spark,
-        bootstrap=cluster.bootstrap,
-        source=source,
-        outputs=(output,),
-        checkpoint=str(tmp_path / "checkpoint"),
-        format="kafka",
-    )
+    return Job.filled(spark, cluster.bootstrap, tmp_path, range(60), format="kafka")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import struct
 import threading
 
@@ -11,6 +10,7 @@ from semel.protocol.messages.metadata import MetadataResponse
 from tests.hardening.raw import RawClient, request_frame
 from tests.hardening.requests import FETCH_VERSION, METADATA_VERSION, MIB, check_served, fetch, fill, metadata
 from tests.hardening.served import ServedCluster
+from tests.support.waiting import is_writable
 
 CONNECTIONS = 500
 SLOW_READERS = 50
@@ -47,7 +47,7 @@ def test_a_flood_whose_answers_nobody_reads_is_held_back(served: ServedCluster, 
     with RawClient(served.bootstrap, receive_bytes=4096) as client:
         client.socket.setblocking(False)
         sent_bytes = 0
-        while select.select([], [client.socket], [], 2.0)[1]:
+        while is_writable(client.socket, 2.0):
             sent_bytes += client.socket.send(frame * 10_000)
             assert sent_bytes < 256 * MIB, "the broker takes requests without end"
         check_served(good)

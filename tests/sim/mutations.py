@@ -3,17 +3,14 @@
 They exist in the test process only. docs/SIM_MUTATIONS.md lists them with the first seed that found each.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import pytest
-
-from semel.broker import recovery, segmented_log, transaction_coordinator
+from semel.broker import recovery, segmented_log
 from semel.broker import replay as replay_module
 from semel.broker.api import k01_fetch
 from semel.broker.controller_service import ControllerService
 from semel.broker.coordinators import Coordinators
-from semel.broker.group_offsets import OffsetStore
 from semel.broker.leader_epochs import LeaderEpochs
 from semel.broker.log import PartitionLog
 from semel.broker.metadata_store import MetadataStore
@@ -21,13 +18,12 @@ from semel.broker.partition import Partition
 from semel.broker.producer_state import ProducerStates
 from semel.broker.replication import IsrProposal, Leadership
 from semel.broker.segment import Segment
-from semel.broker.transaction_coordinator import TransactionCoordinator
-from semel.broker.transaction_types import Effect, TopicPartition, TransactionEntry, WriteMarkers
+from semel.broker.transaction_types import TopicPartition, WriteMarkers
 from semel.broker.transactions import TransactionPartition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader
-
-Patch = pytest.MonkeyPatch
+from tests.mutations import switches
+from tests.mutations.switches import Patch
 
 
 @dataclass(frozen=True)
@@ -38,10 +34,6 @@ class Mutation:
     bug: str
     apply: Callable[[Patch], None]
     quick: bool = False
-
-
-def nothing(*_: object, **__: object) -> None:
-    return None
 
 
 def never_diverging(patch: Patch) -> None:
@@ -122,7 +114,7 @@ def any_leader_epoch(patch: Patch) -> None:
 
 
 def append_after_stepping_down(patch: Patch) -> None:
-    patch.setattr(Partition, "_step_down", nothing)
+    patch.setattr(Partition, "_step_down", switches.nothing)
 
 
 def old_coordinator_stays(patch: Patch) -> None:
@@ -148,10 +140,6 @@ def stable_is_end(patch: Patch) -> None:
     patch.setattr(PartitionLog, "last_stable_offset", property(last_stable_offset))
 
 
-def ignore_aborted(patch: Patch) -> None:
-    patch.setattr(PartitionLog, "aborted_transactions", lambda *_: [])
-
-
 def window_not_rebuilt(patch: Patch) -> None:
     def replay(*arguments: object, **options: object) -> tuple[ProducerStates, LeaderEpochs]:
         producers, epochs = original(*arguments, **options)  # type: ignore[arg-type]
@@ -164,58 +152,9 @@ def window_not_rebuilt(patch: Patch) -> None:
     patch.setattr(recovery, "replay", replay)
 
 
-def skip_sequences(patch: Patch) -> None:
-    patch.setattr(ProducerStates, "find_duplicate", nothing)
-    patch.setattr(ProducerStates, "_check_sequence", nothing)
-
-
 def skip_owner(patch: Patch) -> None:
-    def owner_fault(core: TransactionCoordinator, transactional_id: str, _: object) -> ErrorCode:
-        known = transactional_id in core._tracked
-        return ErrorCode.NONE if known else ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-    patch.setattr(TransactionCoordinator, "_owner_fault", owner_fault)
-    patch.setattr(transaction_coordinator, "is_valid_epoch", lambda *_: True)
-
-
-def keep_epoch_at_init(patch: Patch) -> None:
-    original = TransactionCoordinator._prepared
-
-    def prepared(core: TransactionCoordinator, entry: TransactionEntry, **options: object) -> TransactionEntry:
-        found: TransactionEntry = original(core, entry, **options)  # type: ignore[arg-type]
-        return replace(found, producer_epoch=entry.producer_epoch, client_version=0)
-
-    patch.setattr(TransactionCoordinator, "_prepared", prepared)
-
-
-def skip_one_marker(patch: Patch) -> None:
-    original = TransactionPartition._by_leader
-
-    def by_leader(
-        shell: TransactionPartition, partitions: Iterable[TopicPartition]
-    ) -> dict[int | None, list[TopicPartition]]:
-        first, *others = sorted(partitions)
-        return {None: [first], **original(shell, others)}
-
-    patch.setattr(TransactionPartition, "_by_leader", by_leader)
-
-
-def forget_decisions(patch: Patch) -> None:
-    original = TransactionCoordinator.load
-
-    def load(core: TransactionCoordinator, *arguments: object) -> list[Effect]:
-        original(core, *arguments)  # type: ignore[arg-type]
-        return []
-
-    patch.setattr(TransactionCoordinator, "load", load)
-
-
-def show_offsets_early(patch: Patch) -> None:
-    patch.setattr(
-        OffsetStore,
-        "put_pending",
-        lambda store, _, key, value, record_offset: store.put(key, value, record_offset),
-    )
+    switches.skip_owner(patch)
+    switches.skip_owner_at_end(patch)
 
 
 def no_sync_before_answer(patch: Patch) -> None:
@@ -242,7 +181,9 @@ MUTATIONS = (
     Mutation("in-sync replicas shrunk alone", "a leader drops followers without asking the controller", shrink_alone),
     Mutation("in-sync too early", "a follower counts as in sync before it has caught up", expand_unseen),
     Mutation("markers lost", "a marker whose partition could not be reached counts as written", lose_markers),
-    Mutation("one marker skipped", "one partition of each transaction gets no marker", skip_one_marker, quick=True),
+    Mutation(
+        "one marker skipped", "one partition of each transaction gets no marker", switches.skip_one_marker, quick=True
+    ),
     Mutation("sequences not copied", "followers keep no producer state", copy_without_producers, quick=True),
     Mutation(
         "aborted index not copied",
@@ -257,18 +198,18 @@ MUTATIONS = (
     Mutation("coordinator not fenced", "a coordinator goes on after its partition has moved", old_coordinator_stays),
     Mutation("stable offset ignored", "open transactions are read", stable_is_high, quick=True),
     Mutation("stable offset of the leader's end", "the last stable offset passes the high watermark", stable_is_end),
-    Mutation("aborted list ignored", "readers are not told which transactions were aborted", ignore_aborted),
+    Mutation("aborted list ignored", "readers are not told which transactions were aborted", switches.ignore_aborted),
     Mutation(
         "duplicate window not rebuilt",
         "a restarted replica has forgotten the last five batches",
         window_not_rebuilt,
         quick=True,
     ),
-    Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", skip_sequences),
+    Mutation("sequences unchecked", "neither a repeat nor a gap is recognised", switches.skip_sequences),
     Mutation("owner unchecked", "the coordinator lets any producer epoch act", skip_owner),
-    Mutation("epoch kept", "a transaction ends without a new producer epoch", keep_epoch_at_init),
-    Mutation("decisions forgotten", "a new coordinator does not finish what was decided", forget_decisions),
-    Mutation("offsets early", "offsets of a transaction are visible before its commit", show_offsets_early),
+    Mutation("epoch kept", "a transaction ends without a new producer epoch", switches.keep_epoch),
+    Mutation("decisions forgotten", "a new coordinator does not finish what was decided", switches.forget_decisions),
+    Mutation("offsets early", "offsets of a transaction are visible before its commit", switches.show_offsets_early),
     Mutation("no sync", "flush=every answers before the disk has it", no_sync_before_answer),
     Mutation("old controller writes", "a replaced controller's changes are taken", old_controller_writes),
 )

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -163,6 +164,14 @@ class Job:
     kafka_options: dict[str, str] = field(default_factory=dict)
     output_mode: str = "append"
     format: str = "semel"
+
+    @classmethod
+    def filled(cls, spark: SparkSession, bootstrap: str, folder: Path, numbers: Iterable[int], **options: Any) -> Job:
+        """A job over a new source with these records, to one new output; its checkpoint is in the folder."""
+        source, output = new_topics(bootstrap, 3, 3)
+        fill(bootstrap, source, numbers)
+        checkpoint = str(folder / "checkpoint")
+        return cls(spark=spark, bootstrap=bootstrap, source=source, outputs=(output,), checkpoint=checkpoint, **options)
 
     def read(self) -> DataFrame:
         """The source of the query."""

@@ -27,16 +27,7 @@ def cluster() -> Iterator[semel.Cluster]:
 
 
 def job(spark: SparkSession, cluster: semel.Cluster, folder: Path) -> Job:
-    source, output = new_topics(cluster.bootstrap, 3, 3)
-    fill(cluster.bootstrap, source, range(60))
-    return Job(
-        spark=spark,
-        bootstrap=cluster.bootstrap,
-        source=source,
-        outputs=(output,),
-        checkpoint=str(folder / "checkpoint"),
-        per_trigger=30,
-    )
+    return Job.filled(spark, cluster.bootstrap, folder, range(60), per_trigger=30)
 
 
 def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster: semel.Cluster) -> None:

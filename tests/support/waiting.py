@@ -1,11 +1,35 @@
 """Wait for a condition with a limit: how tests wait for what another thread or process brings about."""
 
+import select
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 PAUSE_S = 0.01
+
+
+class HasFileno(Protocol):
+    """A socket, a pipe, a file."""
+
+    def fileno(self) -> int:
+        """Its number in this process."""
+
+
+def is_readable(file: HasFileno | int, seconds_max: float) -> bool:
+    """Wait until there is something to read, or until the limit; whatever the number of open files."""
+    return _is_ready(file, select.POLLIN, seconds_max)
+
+
+def is_writable(file: HasFileno | int, seconds_max: float) -> bool:
+    """Wait until something can be written, or until the limit; whatever the number of open files."""
+    return _is_ready(file, select.POLLOUT, seconds_max)
+
+
+def _is_ready(file: HasFileno | int, event: int, seconds_max: float) -> bool:
+    poll = select.poll()
+    poll.register(file, event)
+    return bool(poll.poll(seconds_max * 1000))
 
 
 def eventually(condition: Callable[[], T], seconds_max: float = 20.0, *, what: str = "") -> T:

@@ -104,6 +104,26 @@ class Consumer:
         assert has_them(), "it has told that it gave up what it had to"
 
 
+def twin_of(group: str) -> str:
+    """Another group with the same Java hash code, hence with the same coordinator partition everywhere."""
+    return group[:-2] + chr(ord(group[-2]) + 1) + chr(ord(group[-1]) - 31)
+
+
+def await_coordinator(talk: Talk, group: str, topic: str, partitions: int) -> None:
+    """Wait until the group's coordinator knows the topic: in Apache Kafka it hears of one later than the broker."""
+    twin = Consumer(talk, twin_of(group), "twin", [topic])
+    twin.beat_until(partitions)
+    talk.peek(twin.request(member_epoch=LEAVE), ConsumerGroupHeartbeatResponse)
+    talk.peek(DeleteGroupsRequest(groups_names=[twin.group]), DeleteGroupsResponse)
+
+
+def make_group(talk: Talk, text: str, topic: str, partitions: int) -> str:
+    """The name of a group whose coordinator knows the topic."""
+    group = talk.name(text)
+    await_coordinator(talk, group, topic, partitions)
+    return group
+
+
 def describe(talk: Talk, name: str, group: str) -> None:
     """Describe a group both ways."""
     talk.each_version(name, ConsumerGroupDescribeResponse, ConsumerGroupDescribeRequest(group_ids=[group]))
@@ -115,7 +135,7 @@ def life(talk: Talk) -> None:
     """One member comes, stays and goes, in every version."""
     topic = make_topic(talk, "life", 4)
     for version in talk.common(ConsumerGroupHeartbeatResponse):
-        group = talk.name(f"solo-{version}")
+        group = make_group(talk, f"solo-{version}", topic, 4)
         member = Consumer(talk, group, "" if version == 0 else "m1", [topic])
         member.beat("join", version)
         member.say("join again", version, member_epoch=0, topic_partitions=[])
@@ -176,19 +196,20 @@ def turned_away(talk: Talk) -> None:
         for name, changes in JOINS:
             fresh = Consumer(talk, talk.name(f"fresh-{version}-{name}"), "m1", [topic])
             fresh.say(f"join: {name}", version, **changes)
-        member = Consumer(talk, talk.name(f"stay-{version}"), "m2", [topic])
+        member = Consumer(talk, make_group(talk, f"stay-{version}", topic, 2), "m2", [topic])
         member.beat("join", version)
         for name, changes in STAYS:
             member.say(f"stay: {name}", version, **changes)
     held = [TopicPartitions(topic_id=topic_id(talk, topic), partitions=[0])]
-    Consumer(talk, talk.name("held"), "m1", [topic]).say("join with partitions", topic_partitions=held)
+    Consumer(talk, make_group(talk, "held", topic, 2), "m1", [topic]).say("join with partitions", topic_partitions=held)
     Consumer(talk, talk.name("regex"), "m1", None, regex="(").say("join with a bad regular expression")
     Consumer(talk, talk.name("none"), "m1", [talk.name("no")]).beat("join for a topic that is not there")
 
 
 def moves(talk: Talk) -> None:
     """Two members share a topic: each step of the way, and who may commit at it."""
-    topic, group = make_topic(talk, "moves", 4), talk.name("two")
+    topic = make_topic(talk, "moves", 4)
+    group = make_group(talk, "two", topic, 4)
     first, second = Consumer(talk, group, "m1", [topic]), Consumer(talk, group, "m2", [topic])
     first.beat("first joins")
     second.beat("second joins")
@@ -256,7 +277,8 @@ def _administration(talk: Talk, group: str, topic: str, member: Consumer) -> Non
 
 def crowd(talk: Talk) -> None:
     """More members come while one gives up: it must give up more before its epoch moves."""
-    topic, group = make_topic(talk, "crowd", 4), talk.name("crowd")
+    topic = make_topic(talk, "crowd", 4)
+    group = make_group(talk, "crowd", topic, 4)
     first = Consumer(talk, group, "m1", [topic])
     first.beat("first joins")
     others = [Consumer(talk, group, f"m{number}", [topic]) for number in (2, 3, 4)]
@@ -274,7 +296,8 @@ def crowd(talk: Talk) -> None:
 
 def instances(talk: Talk) -> None:
     """Static members: away for a while, replaced, fenced, gone."""
-    topic, group = make_topic(talk, "instances", 2), talk.name("static")
+    topic = make_topic(talk, "instances", 2)
+    group = make_group(talk, "static", topic, 2)
     first = Consumer(talk, group, "m1", [topic], instance="one")
     first.beat("first joins")
     second = Consumer(talk, group, "m2", [topic], instance="one")
@@ -306,7 +329,8 @@ def instances(talk: Talk) -> None:
 def subscriptions(talk: Talk) -> None:
     """Other topics, more partitions, another assignor, regular expressions."""
     topic, other = make_topic(talk, "more-a", 2), make_topic(talk, "more-b", 1)
-    group = talk.name("changing")
+    group = make_group(talk, "changing", topic, 2)
+    await_coordinator(talk, group, other, 1)
     member = Consumer(talk, group, "m1", [topic])
     member.beat("joins")
     member.names = [topic, other]
@@ -321,7 +345,7 @@ def subscriptions(talk: Talk) -> None:
     await_partitions(talk, other, 3)
     member.beat_until(3)
     describe(talk, "described, grown", group)
-    found = Consumer(talk, talk.name("regex"), "m1", None, regex=f"{talk.name('more')}-.")
+    found = Consumer(talk, make_group(talk, "regex", other, 3), "m1", None, regex=f"{talk.name('more')}-.")
     found.beat_until(5)
     describe(talk, "regex described", found.group)
     found.regex = f"{talk.name('more')}-a"
@@ -332,7 +356,7 @@ def subscriptions(talk: Talk) -> None:
 def conversions(talk: Talk) -> None:
     """Empty groups change their protocol, others do not."""
     topic = make_topic(talk, "convert", 2)
-    group = talk.name("convert")
+    group = make_group(talk, "convert", topic, 2)
     talk.ask("commit alone", commit_request(group, topic, 3), OffsetCommitResponse, version=9)
     classic = Member(talk, group)
     classic.join()
@@ -363,7 +387,8 @@ def conversions(talk: Talk) -> None:
 
 def transactional(talk: Talk) -> None:
     """TxnOffsetCommit names a member: the right one, a stale one, a stranger, nobody."""
-    topic, group = make_topic(talk, "txn", 1), talk.name("txn")
+    topic = make_topic(talk, "txn", 1)
+    group = make_group(talk, "txn", topic, 1)
     member = Consumer(talk, group, "m1", [topic])
     member.beat("joins")
     actor = Actor(talk, talk.name("txn"), topic, group)

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from semel.cli.exit_code import ExitCode
+from tests.support.waiting import is_readable
 
 WAIT_S_MAX = 60
 
@@ -70,9 +71,7 @@ def test_killed_cluster_is_not_listed(home: dict[str, str]) -> None:
     pid = int(str(listed(home)[0]["pid"]))
     descriptor = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    import select
-
-    select.select([descriptor], [], [], WAIT_S_MAX)
+    assert is_readable(descriptor, WAIT_S_MAX)
     os.close(descriptor)
     assert listed(home) == []
     assert semel(home, "stop").returncode == ExitCode.ENVIRONMENT

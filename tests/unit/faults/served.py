@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ from semel.engine.embedded import Cluster
 from semel.protocol.messages.produce import ProduceResponse
 from tests.hardening.raw import RawClient, request_frame
 from tests.hardening.requests import PRODUCE_VERSION, produce
+from tests.support.waiting import is_readable
 
 TOPIC = "orders"
 SILENCE_S = 0.2
@@ -39,7 +39,7 @@ def produced(client: RawClient) -> int:
 def produced_unless_silent(client: RawClient) -> int | None:
     """Send one record; the error code of the answer, or None when none comes for a while."""
     client.send(FRAME)
-    is_silent = not select.select([client.socket], [], [], SILENCE_S)[0]
+    is_silent = not is_readable(client.socket, SILENCE_S)
     return None if is_silent else answered(client)
 
 
