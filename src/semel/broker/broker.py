@@ -101,6 +101,7 @@ class Broker:
         self._flush_policy = flush_policy
         self._producer_ids: range = range(0)
         self._listener: Listener | None = None
+        self._advertised_host: str | None = None
         self.housekeeping = Housekeeping(self, flush_policy)
         self._clean = False
         self._unopened: dict[str, None] = {}  # topics with a replica here that could not be opened
@@ -127,12 +128,15 @@ class Broker:
 
     @property
     def node(self) -> Node:
-        """Where this broker listens."""
+        """Where clients find this broker."""
         assert self._listener is not None, "the broker was not started"
-        return Node(id=self.id, host=self._listener.host, port=self._listener.port)
+        return Node(id=self.id, host=self._advertised_host or self._listener.host, port=self._listener.port)
 
-    async def listen(self, host: str, port: int, ssl_context: ssl.SSLContext | None) -> None:
+    async def listen(
+        self, host: str, port: int, ssl_context: ssl.SSLContext | None, *, advertised_host: str | None = None
+    ) -> None:
         """Open the port."""
+        self._advertised_host = advertised_host
         self._listener = await self.world.network.listen(
             host,
             port,

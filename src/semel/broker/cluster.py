@@ -172,7 +172,8 @@ class ClusterCore:
             authenticator=self._authenticator,
         )
         broker.start(self.state)
-        await broker.listen(self.settings.host, port, self.settings.ssl_context)
+        settings = self.settings
+        await broker.listen(settings.host, port, settings.ssl_context, advertised_host=settings.advertised_host)
         self.brokers[broker_id] = broker
         await broker.life.start()
 

@@ -11,6 +11,7 @@ from semel.broker.log_config import FlushPolicy
 from semel.broker.sasl import Credentials
 from semel.errors import ConfigError
 
+EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - named to be refused
 BROKERS_MAX = 100
 TRANSACTION_VERSIONS = (0, 1, 2)
 
@@ -40,11 +41,16 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """How to start a cluster. `port` is the first broker's; the others follow it. 0 means any free ports."""
+    """How to start a cluster.
+
+    `port` is the first broker's; the others follow it. 0 means any free ports. `advertised_host` is what clients are
+    told instead of `host`.
+    """
 
     data: Path
     brokers: int = 3
     host: str = "127.0.0.1"
+    advertised_host: str | None = None
     port: int = 0
     topics: Sequence[TopicSpec] = ()
     flush: FlushPolicy = FlushPolicy.OS
@@ -57,6 +63,11 @@ class ClusterSettings:
         """Refuse what cannot work."""
         if not 1 <= self.brokers <= BROKERS_MAX:
             raise ConfigError(f"brokers={self.brokers}: a cluster has 1 to {BROKERS_MAX} brokers")
+        if self.advertised_host is None and self.host in EVERY_ADDRESS:
+            raise ConfigError(
+                f"host={self.host!r} listens on every address, and none of them can be told to clients",
+                you_want="advertised_host= with the name or address by which they reach this machine",
+            )
         if self.transaction_version not in TRANSACTION_VERSIONS:
             raise ConfigError(
                 f"transaction_version={self.transaction_version} is unknown",

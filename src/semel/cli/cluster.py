@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--engine", choices=["embedded", "apache"], default="embedded", help="default: embedded")
     start.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default 3)")
     start.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    start.add_argument("--advertise", metavar="HOST", help="name or address that clients are told (default: --host)")
     start.add_argument("--port", type=int, default=9092, help="the first broker's port, the others follow; 0: any free")
     start.add_argument("--data", type=Path, metavar="DIR", help="keep the logs here (default: a temporary folder)")
     start.add_argument("--topics", nargs="*", default=[], metavar="NAME:PARTITIONS:REPLICAS", help="topics to create")
@@ -113,6 +114,7 @@ def _cluster(options: argparse.Namespace) -> "Cluster | ApacheCluster":
     return Cluster(
         brokers=options.brokers,
         host=options.host,
+        advertised_host=options.advertise,
         port=options.port,
         data=options.data,
         topics=options.topics,

@@ -106,6 +106,7 @@ class Cluster(Troubled):
         topics: Sequence[str | TopicSpec] = (),
         data: Path | str | None = None,
         host: str = "127.0.0.1",
+        advertised_host: str | None = None,
         port: int = 0,
         flush: FlushPolicy | str = FlushPolicy.OS,
         config: Mapping[str, str] | None = None,
@@ -123,6 +124,7 @@ class Cluster(Troubled):
             data=self._data or Path(),
             brokers=brokers,
             host=host,
+            advertised_host=advertised_host,
             port=port,
             topics=_specs(topics),
             flush=flush_policy,
@@ -196,7 +198,7 @@ class Cluster(Troubled):
             return settings
         import dataclasses  # noqa: PLC0415
 
-        self._tls_files = tls.files(settings.data / TLS_FOLDER, settings.host)
+        self._tls_files = tls.files(settings.data / TLS_FOLDER, settings.advertised_host or settings.host)
         return dataclasses.replace(settings, ssl_context=tls.server_context(self._tls_files))
 
     def stop(self) -> None:

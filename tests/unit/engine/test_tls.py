@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 import semel
 from semel.engine.embedded import Cluster
@@ -18,6 +19,8 @@ from semel.engine.tls import ClientAuth, Security, Tls
 from semel.errors import ConfigError, MissingExtraError
 from semel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.hardening.raw import RawClient
+
+WAIT_S_MAX = 20.0
 
 
 def mode_of(path: Path) -> int:
@@ -156,7 +159,10 @@ def test_a_client_that_speaks_no_tls_is_cut_off() -> None:
 def test_a_port_open_to_the_network_is_warned_about(
     host: str, security: Security | None, warned: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "semel"), Cluster(brokers=1, host=host, security=security):
+    with (
+        caplog.at_level(logging.WARNING, "semel"),
+        Cluster(brokers=1, host=host, advertised_host="localhost", security=security),
+    ):
         pass
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(warned)
@@ -166,3 +172,16 @@ def test_a_port_open_to_the_network_is_warned_about(
 def test_only_loopback_is_listened_on_unless_told() -> None:
     with Cluster(brokers=1) as cluster:
         assert cluster.bootstrap.startswith("127.0.0.1:")
+
+
+def test_clients_are_told_the_advertised_host() -> None:
+    with Cluster(brokers=2, host="0.0.0.0", advertised_host="localhost") as cluster:
+        assert [place.partition(":")[0] for place in cluster.bootstrap.split(",")] == ["localhost"] * 2
+        nodes = AdminClient(dict(cluster.client_settings)).list_topics(timeout=WAIT_S_MAX).brokers.values()
+        assert {node.host for node in nodes} == {"localhost"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_every_address_cannot_be_told_to_clients(host: str) -> None:
+    with pytest.raises(ConfigError, match="advertised_host"):
+        Cluster(brokers=1, host=host)
