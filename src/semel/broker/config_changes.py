@@ -1,6 +1,6 @@
 """Changing settings, for AlterConfigs and IncrementalAlterConfigs: requests become planned metadata records.
 
-Pure: nothing changes until the caller commits the record. The checks and their order are Apache Kafka's.
+The checks and their order are Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -63,10 +63,32 @@ class ResourceChanges:
 Planned = TopicSet | BrokerConfigSet
 
 
-def plan_all(
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one resource."""
+
+    code: int = ErrorCode.NONE
+    message: str | None = None
+
+
+def change_all(
+    controller: Controller,
+    broker_id: int,
+    wanted: Sequence[ResourceChanges],
+    *,
+    replace_all: bool,
+    validate_only: bool,
+) -> list[Outcome]:
+    """Commit those that pass as one change; `replace_all` also removes every key that is not named."""
+    planned = _plan_all(controller, broker_id, wanted, replace_all=replace_all)
+    if not validate_only:
+        controller.commit([plan for plan in planned if not isinstance(plan, Refused)])
+    return [Outcome(plan.code, plan.summary) if isinstance(plan, Refused) else Outcome() for plan in planned]
+
+
+def _plan_all(
     controller: Controller, broker_id: int, wanted: Sequence[ResourceChanges], *, replace_all: bool
 ) -> list[Planned | Refused]:
-    """Plan each resource on its own merits; `replace_all` also removes every key that is not named."""
     keys = [resource.key for resource in wanted]
     planned: list[Planned | Refused] = []
     for resource in wanted:

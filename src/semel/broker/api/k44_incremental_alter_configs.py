@@ -8,9 +8,8 @@ Sources:  KIP-339.
 
 from __future__ import annotations
 
-from semel.broker.config_changes import Change, ResourceChanges, plan_all
+from semel.broker.config_changes import Change, Outcome, ResourceChanges, change_all
 from semel.broker.context import Context
-from semel.broker.refused import Refused
 from semel.broker.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.incremental_alter_configs import (
@@ -23,13 +22,13 @@ from semel.protocol.messages.incremental_alter_configs import (
 
 def refuse(request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
     """The same error for every resource."""
-    return IncrementalAlterConfigsResponse(responses=[_row(resource, code, None) for resource in request.resources])
+    return IncrementalAlterConfigsResponse(responses=[_row(resource, Outcome(code)) for resource in request.resources])
 
 
-def _row(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -> AlterConfigsResourceResponse:
+def _row(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
+        error_code=outcome.code,
+        error_message=outcome.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -37,20 +36,16 @@ def _row(resource: AlterConfigsResource, code: ErrorCode, message: str | None) -
 
 @api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, first=0, last=1, refuse=refuse)
 async def answer(context: Context, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Plan every resource, then commit those that passed as one change."""
-    broker, controller = context.broker, context.broker.controller
+    """Each resource on its own merits, those that pass as one change."""
     wanted = [_wanted(resource) for resource in request.resources]
-    planned = plan_all(controller, broker.id, wanted, replace_all=False)
-    if not request.validate_only:
-        controller.commit([plan for plan in planned if not isinstance(plan, Refused)])
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            _row(resource, ErrorCode(plan.code), plan.summary)
-            if isinstance(plan, Refused)
-            else _row(resource, ErrorCode.NONE, None)
-            for resource, plan in zip(request.resources, planned, strict=True)
-        ]
+    outcomes = change_all(
+        context.broker.controller,
+        context.broker.id,
+        wanted,
+        replace_all=False,
+        validate_only=request.validate_only,
     )
+    return IncrementalAlterConfigsResponse(responses=list(map(_row, request.resources, outcomes)))
 
 
 def _wanted(resource: AlterConfigsResource) -> ResourceChanges:
