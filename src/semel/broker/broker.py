@@ -127,6 +127,11 @@ class Broker:
         return self.cluster.controller_for(self.id)
 
     @property
+    def frame_bytes_max(self) -> int:
+        """The longest request that is read."""
+        return self.settings.number("socket.request.max.bytes")
+
+    @property
     def node(self) -> Node:
         """Where clients find this broker."""
         assert self._listener is not None, "the broker was not started"
@@ -141,7 +146,7 @@ class Broker:
             host,
             port,
             self.server.serve,
-            frame_bytes_max=self.settings.number("socket.request.max.bytes"),
+            frame_bytes_max=self.frame_bytes_max,
             ssl_context=ssl_context,
             connections_max=self.settings.number("max.connections"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ class Session:
 
     peer: str
     authenticated: bool
+    on_authenticated: Callable[[], None] | None = None
     principal: str = ANONYMOUS
     sasl: SaslExchange | None = None
     sasl_bare_tokens: bool = False
@@ -36,6 +38,8 @@ class Session:
         answer = self.sasl.step(token)
         if self.sasl.done:
             self.authenticated, self.principal, self.sasl = True, f"User:{self.sasl.user}", None
+            if self.on_authenticated is not None:
+                self.on_authenticated()
         return answer
 
 

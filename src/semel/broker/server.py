@@ -69,8 +69,11 @@ class Server:
         session = Session(
             peer=connection.peer,
             authenticated=not self._broker.requires_sasl,
+            on_authenticated=partial(connection.limit_frames, self._broker.frame_bytes_max),
             last_active_ms=self._broker.world.clock.monotonic_ms(),
         )
+        if not session.authenticated:
+            connection.limit_frames(UNAUTHENTICATED_BYTES_MAX)
         self._sessions[connection] = session
         try:
             await self._serve(connection, session)
@@ -147,7 +150,7 @@ class Server:
         if api is None:
             raise ProtocolError(f"API key {head.api_key} is unknown here")
         if not session.authenticated:
-            _check_unauthenticated(api, len(frame))
+            _check_unauthenticated(api)
         if not api.serves(head.version):
             return await self._refuse_version(connection, session, api, head)
         request = self._decode(api, head, frame)
@@ -259,11 +262,9 @@ class Server:
                     session.last_active_ms = self._broker.world.clock.monotonic_ms()
 
 
-def _check_unauthenticated(api: AnyApi, size_bytes: int) -> None:
+def _check_unauthenticated(api: AnyApi) -> None:
     if not api.before_authentication:
         raise ProtocolError(f"{api.name} before authentication")
-    if size_bytes > UNAUTHENTICATED_BYTES_MAX:
-        raise ProtocolError(f"{api.name} of {size_bytes} bytes before authentication")
 
 
 def _lose(connection: Connection, then: After) -> None:

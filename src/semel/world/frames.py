@@ -63,6 +63,10 @@ class FrameReader:
         """Show a frame that comes alone to this function first; if it says False the reader gets the frame as well."""
         self._answer_at_once = answer_at_once
 
+    def limit_frames(self, frame_bytes_max: int) -> None:
+        """Refuse longer frames from the next one on."""
+        self._frame_bytes_max = frame_bytes_max
+
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's interface
         """Say where the next bytes go."""
         partial = self._partial

@@ -47,6 +47,9 @@ class Connection(Protocol):
         the reader gets the frame too. None ends it.
         """
 
+    def limit_frames(self, frame_bytes_max: int) -> None:
+        """Refuse longer frames from the next one on; those that came before are given out."""
+
     def write(self, *buffers: Buffer) -> bool:
         """Queue raw bytes in order; the caller adds the length and leaves the buffers unchanged from now on.
 

@@ -11,7 +11,7 @@ from semel.engine.embedded import Cluster
 from semel.engine.tls import Security
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from semel.protocol.messages.metadata import MetadataResponse
+from semel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from semel.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from semel.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.hardening.raw import RawClient, header, request_frame, sized
@@ -19,6 +19,7 @@ from tests.hardening.requests import METADATA_VERSION, check_served, metadata
 
 PASSWORD = "very-secret-indeed"
 TOKEN = f"\0alice\0{PASSWORD}".encode()
+LARGE_BYTES = 600_000
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +84,17 @@ def test_bodies_are_not_even_decoded_before_authentication(client: RawClient, ca
     assert "before authentication" in caplog.text
 
 
-def test_large_requests_are_refused_before_authentication(client: RawClient) -> None:
-    client.send(sized(header(17, 1) + b"\0\5PLAIN" + bytes(600_000)))
+def test_large_requests_are_refused_before_authentication_as_soon_as_they_are_announced(client: RawClient) -> None:
+    client.send(LARGE_BYTES.to_bytes(4, "big"))
     assert client.is_closed_by_peer()
+
+
+def test_large_requests_are_read_after_authentication(client: RawClient) -> None:
+    shake(client)
+    assert authenticate(client, TOKEN).error_code == ErrorCode.NONE
+    names = [MetadataRequestTopic(name="x" * 249) for _ in range(LARGE_BYTES // 249)]
+    client.send(request_frame(MetadataRequest(topics=names, allow_auto_topic_creation=False), METADATA_VERSION))
+    assert len(client.read_response(MetadataResponse, METADATA_VERSION).topics) == 1
 
 
 def test_a_token_without_a_handshake_ends_the_connection(client: RawClient) -> None:
