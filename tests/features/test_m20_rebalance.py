@@ -21,7 +21,8 @@ from tests.features.clusters import Kafka
 from tests.support.waiting import eventually
 
 RECORDS = 6
-SHORT = {"session.timeout.ms": 600, "heartbeat.interval.ms": 100, "log_level": 0}
+HASTY_MS, PATIENT_MS = 700, 60_000  # how long a member may work on a batch
+SESSION_MS_MAX = 10_000
 NEVER_MS = 3_600_000
 LEAST, EXACTLY = Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
 
@@ -33,16 +34,18 @@ def member(
     guarantee: Guarantee,
     *,
     keep_alive_ms: int = NEVER_MS,
-    poll_interval_ms: int = 700,
+    poll_interval_ms: int = PATIENT_MS,
     store: semel.SqliteStore | None = None,
 ) -> Iterator[semel.Consumer]:
     """A member that is expelled when it does not poll for long, unless it is kept alive."""
+    session_ms = min(poll_interval_ms - 100, SESSION_MS_MAX)
+    limits = {"max.poll.interval.ms": poll_interval_ms, "session.timeout.ms": session_ms, "heartbeat.interval.ms": 100}
     with semel.Consumer(
         kafka.bootstrap,
         [topic],
         group=topic,
         guarantee=guarantee,
-        settings=SHORT | {"max.poll.interval.ms": poll_interval_ms},
+        settings=limits | {"log_level": 0},
         keep_alive_ms=keep_alive_ms,
         store=store,
     ) as consumer:
@@ -68,7 +71,7 @@ def test_a_slow_member_is_expelled_and_its_late_commit_refused(kafka: Kafka) -> 
     topic = kafka.topic()
     wanted = kafka.fill(topic, RECORDS)
     with ExitStack() as stack:
-        slow = stack.enter_context(member(kafka, topic, LEAST))
+        slow = stack.enter_context(member(kafka, topic, LEAST, poll_interval_ms=HASTY_MS))
         work = first_of(slow)
         second, again = take_over(kafka, topic, LEAST, stack)
         assert values(work) == values(again) == wanted, "both did the work"
@@ -126,7 +129,7 @@ def test_a_transaction_of_an_expelled_member_is_refused(kafka: Kafka, exact: boo
     wanted = kafka.fill(topic, RECORDS)
     guarantee = EXACTLY if exact else LEAST
     with ExitStack() as stack:
-        slow = stack.enter_context(member(kafka, topic, guarantee))
+        slow = stack.enter_context(member(kafka, topic, guarantee, poll_interval_ms=HASTY_MS))
         work = first_of(slow)
         second, again = take_over(kafka, topic, guarantee, stack)
         copy(kafka, f"{topic}-second", target, again, second if exact else None)
@@ -155,10 +158,10 @@ def test_a_store_refuses_the_expelled_member(kafka: Kafka, tmp_path: Path) -> No
     with ExitStack() as stack:
         stores = [stack.enter_context(semel.SqliteStore(tmp_path / "s.db")) for _ in range(2)]
         stores[0].make("CREATE TABLE results (line text)")
-        members = [stack.enter_context(member(kafka, topic, EXACTLY, store=store)) for store in stores[:1]]
-        work = first_of(members[0])
-        members.append(stack.enter_context(member(kafka, topic, EXACTLY, store=stores[1])))
-        keep(stores[1], first_of(members[1]))
+        slow = stack.enter_context(member(kafka, topic, EXACTLY, poll_interval_ms=HASTY_MS, store=stores[0]))
+        work = first_of(slow)
+        second = stack.enter_context(member(kafka, topic, EXACTLY, store=stores[1]))
+        keep(stores[1], first_of(second))
         with pytest.raises(FencedError, match="not where the batch begins"):
             keep(stores[0], work)
         kept = [line for (line,) in stores[0].connection.execute("SELECT line FROM results")]
