@@ -1,4 +1,4 @@
-"""S001 to S012, S044: settings of clients, each once wrong and once right."""
+"""S001 to S012, S044, S046: settings of clients, each once wrong and once right."""
 
 import pytest
 
@@ -51,6 +51,17 @@ def test_two_producers_hash_keys_in_different_ways(weak: Cluster) -> None:
     same = client({"acks": "all", "partitioner": "murmur2_random"}, "native.properties", library="librdkafka")
     broken(look(weak.bootstrap, clients=[java, native]), "S044")
     held(look(weak.bootstrap, clients=[java, same]), "S044")
+
+
+def test_the_offsets_of_a_consumer_beside_a_producer_have_a_transaction(weak: Cluster) -> None:
+    reading = client({"group.id": "g", "enable.auto.commit": False}, "in.properties")
+    plain, owner = client({"acks": "all"}, "out.properties"), client({"transactional.id": "t"}, "out.properties")
+    finding = broken(look(weak.bootstrap, clients=[reading, plain]), "S046")
+    assert "in.properties" in finding.fix
+    held(look(weak.bootstrap, clients=[reading, owner]), "S046")
+    for guarantee, clients in ((EXACTLY, [reading]), (EXACTLY, [plain]), (LEAST, [reading, plain])):
+        findings = look(weak.bootstrap, guarantee=guarantee, clients=clients)
+        assert "S046" not in {one.rule for one in findings}, "the settings do not tell"
 
 
 def test_a_rule_is_not_applied_where_the_guarantee_does_not_ask_for_it(weak: Cluster) -> None:

@@ -28,7 +28,8 @@ from semel.clients.membership import Membership
 from semel.clients.progress import Ending, Offsets, Progress
 from semel.clients.records import Batch, Record, TopicPartition, first_offsets
 from semel.clients.setting_names import Role
-from semel.clients.settings import RULES_BY_ID, Value, client_settings, read, refusal
+from semel.clients.settings import Value, client_settings, read, refusal
+from semel.clients.settings_rules import OFFSETS_RULE
 from semel.clients.steps import ClientStep, OnStep, ignore_step
 from semel.errors import ConfigError, FencedError, Outcome, SemelError
 from semel.guarantee import Guarantee
@@ -95,7 +96,7 @@ class Consumer:
         return self.store.offsets(self.group, places, begin)
 
     def _misuse(self, you_wrote: str, you_want: str) -> SemelError:
-        return refusal(RULES_BY_ID["S007"], self.guarantee, you_wrote=you_wrote, you_want=you_want)
+        return refusal(OFFSETS_RULE, self.guarantee, you_wrote=you_wrote, you_want=you_want)
 
     def batches(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> Iterator[Batch]:
         """Batches for ever, or until nothing came for `idle_ms_max`."""

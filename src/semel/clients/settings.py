@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from semel.clients.setting_library import Library
 from semel.clients.setting_names import ClientSettings, Role, read_settings
-from semel.clients.settings_rules import CLIENT_RULES, IN_FLIGHT, IN_FLIGHT_MAX, ClientRule, broken_rules
+from semel.clients.settings_rules import CLIENT_RULES, IN_FLIGHT, IN_FLIGHT_MAX, UseRule, broken_rules
 from semel.errors import ConfigError, GuaranteeError
 from semel.guarantee import Guarantee
 
@@ -90,7 +90,7 @@ def refuse_contradictions(settings: ClientSettings, guarantee: Guarantee) -> Non
             raise refusal(rule, guarantee, you_wrote=wrote or settings.shown(rule.settings[0]))
 
 
-def refusal(rule: ClientRule, guarantee: Guarantee, *, you_wrote: str, you_want: str = "") -> GuaranteeError:
+def refusal(rule: UseRule, guarantee: Guarantee, *, you_wrote: str, you_want: str = "") -> GuaranteeError:
     """The error of a rule that was found broken."""
     return GuaranteeError(
         f"the {rule.role} is declared {guarantee.replace('_', ' ')}, and then: {rule.title}",

@@ -1,4 +1,4 @@
-"""The one table of client settings that contradict a guarantee: `CLIENT_RULES`, ids S001 to S012.
+"""The one table of client settings that contradict a guarantee: `CLIENT_RULES`, ids S001 to S012; and S046, about code.
 
 `semel.Producer` and `semel.Consumer` refuse what breaks a rule; `semel check` reports it for clients of any library.
 Rules look at settings by the Java clients' names with defaults filled in: see `setting_names.read_settings`.
@@ -12,26 +12,32 @@ from dataclasses import dataclass
 from semel.clients.setting_names import IN_FLIGHT_MAX, ClientSettings, Role
 from semel.guarantee import Anomaly, Guarantee
 
-__all__ = ["CLIENT_RULES", "IN_FLIGHT_MAX", "ClientRule", "broken_rules"]
+__all__ = ["CLIENT_RULES", "IN_FLIGHT_MAX", "OFFSETS_RULE", "ClientRule", "UseRule", "broken_rules"]
 
 MOST, LEAST, EXACTLY = Guarantee.AT_MOST_ONCE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRule:
-    """One thing a client's settings must be; a guarantee that is not in `requires` does not ask for it."""
+class UseRule:
+    """One thing a client's user must do; a guarantee that is not in `requires` does not ask for it."""
 
     id: str
     title: str
     role: Role
-    settings: tuple[str, ...]
     requires: Mapping[Guarantee, str]
-    keeps: Callable[[ClientSettings, Guarantee], bool]
     anomalies: frozenset[Anomaly]
     wrong: str
     fault: str
     sources: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRule(UseRule):
+    """One thing a client's settings must be."""
+
+    settings: tuple[str, ...]
+    keeps: Callable[[ClientSettings, Guarantee], bool]
 
     def applies(self, settings: ClientSettings, guarantee: Guarantee) -> bool:
         """Whether this client and this guarantee have to do with it."""
@@ -266,4 +272,21 @@ CLIENT_RULES = (
         fault="the consumer is restarted",
         sources="Apache Kafka consumer configuration: group.id",
     ),
+)
+
+# No setting says where a program keeps its offsets: the consumer finds out when it is used otherwise.
+OFFSETS_RULE = UseRule(
+    id="S046",
+    title="offsets are kept where the guarantee says",
+    role=Role.CONSUMER,
+    requires={
+        MOST: "offsets in the group, committed before the work",
+        LEAST: "offsets in the group, committed after the work",
+        EXACTLY: "each batch's offsets in a producer's transaction, or in a store with the results",
+    },
+    anomalies=frozenset({Anomaly.LOST, Anomaly.DUPLICATED}),
+    wrong="Results and offsets that are kept apart part in a crash. Offsets committed after the results: the next "
+    "process does the work again. Before them: nobody does it. Only both in one transaction are exactly once.",
+    fault="the consumer is killed after its results were committed and before its offsets were",
+    sources="KIP-98, KIP-447; Apache Kafka documentation: message delivery semantics",
 )

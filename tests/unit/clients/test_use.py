@@ -262,12 +262,12 @@ def test_exactly_once_hands_out_nothing_more_until_the_offsets_are_kept(kafka: K
     with consumer_of(kafka, topic, EXACTLY) as consumer:
         batches = consumer.batches(records_max=3)
         next(batches)
-        with pytest.raises(GuaranteeError, match="S007") as caught:
+        with pytest.raises(GuaranteeError, match="S046") as caught:
             next(batches)
         assert "tx.commit_offsets(consumer)" in caught.value.you_want
         with pytest.raises(GuaranteeError, match="for record in consumer"):
             next(iter(consumer))
-        with pytest.raises(GuaranteeError):
+        with pytest.raises(GuaranteeError, match="S046"):
             consumer.commit()
         assert next(consumer.batches())[0].offset == 0, "and nothing is skipped"
 
@@ -301,8 +301,9 @@ def test_offsets_of_weaker_consumers_have_no_place_in_a_transaction(kafka: Kafka
     producer = semel.Producer(kafka.bootstrap, guarantee=EXACTLY, transactional_id=topic)
     with producer, consumer_of(kafka, topic) as consumer:
         next(consumer.batches())
-        with pytest.raises(GuaranteeError, match="commit_offsets"), producer.transaction() as tx:
+        with pytest.raises(GuaranteeError, match="commit_offsets") as caught, producer.transaction() as tx:
             tx.commit_offsets(consumer)
+    assert caught.value.rule == "S046"
 
 
 @pytest.mark.parametrize(("topics", "match"), [("orders", "list of topics"), ([], "list of topics")])
