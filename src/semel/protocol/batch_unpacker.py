@@ -46,18 +46,26 @@ class Segment(NamedTuple):
 class Unpacker:
     """Decompresses batches one after another into shared arrays, each filled before the next is made."""
 
-    def __init__(self, source: Bytes, bytes_max: int, place: Place) -> None:
+    def __init__(self, source: Bytes, bytes_max: int, bytes_enough: int, place: Place) -> None:
         self._source = source
         self._left_bytes = bytes_max
+        self._full_at_bytes = bytes_max - bytes_enough
         self._place = place
         self._arena = _room(0)
         self._used = 0
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether as much was decompressed as was asked for."""
+        return self._left_bytes <= self._full_at_bytes
+
     def unpack(self, batches: Table) -> list[Segment]:
-        """Return the segments that hold the records of these batches, in order."""
+        """Return the segments that hold the records of these batches, in order, up to the one that makes it enough."""
         segments: list[Segment] = []
         spans: list[tuple[int, int, int]] = []
         for batch in batches.tolist():
+            if self.has_enough:
+                break
             size = self._try(batch, self._arena[self._used :])
             if size is None:
                 segments += _sealed(self._arena, spans)

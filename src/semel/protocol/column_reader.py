@@ -82,6 +82,8 @@ class DecodedColumns:
     offset_next: int
     truncated: bool
     """Bytes were there, but not one whole batch: fetch again with a larger limit."""
+    is_cut: bool
+    """`bytes_enough` was reached: decode the same bytes again, from `offset_next` on."""
     batches: int
     control_batches: int
     aborted_batches: int
@@ -98,10 +100,12 @@ def decode_columns(
     offset_end: int | None = None,
     include_headers: bool = False,
     bytes_max: int = BYTES_MAX_DEFAULT,
+    bytes_enough: int = BYTES_MAX_DEFAULT,
 ) -> DecodedColumns:
     """Decode the records of a fetched buffer with offset_start <= offset < offset_end.
 
     `aborted` is Fetch's list of (producer id, first offset); a truncated last batch is ignored, as Fetch cuts it.
+    More than `bytes_max` is an error; with the batch that brings what is decompressed to `bytes_enough` decoding ends.
     """
     place = Place(topic, partition)
     limit = OFFSET_MAX if offset_end is None else offset_end
@@ -114,14 +118,18 @@ def decode_columns(
         wanted &= ~is_aborted
     chosen = table[wanted]
     _check_crc(source, table[~wanted], place)
-    segments = _segments(source, chosen, bytes_max, place)
+    segments = _segments(source, chosen, (bytes_max, bytes_enough), place)
+    taken = sum(len(segment.spans) for segment in segments)
+    is_cut, chosen = taken < len(chosen), chosen[:taken]
     buffers = ColumnBuffers.roomy(*_room_needed(segments, chosen), include_headers)
     columns = _decode(source, segments, (offset_start, limit), buffers, place)
-    reached = int(table[-1, OFFSET_NEXT]) if len(table) else offset_start
+    last = chosen if is_cut else table
+    reached = int(last[-1, OFFSET_NEXT]) if len(last) else offset_start
     return DecodedColumns(
         rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), place.corrupt),
         offset_next=max(offset_start, min(reached, limit)),
         truncated=len(source) > 0 and len(table) == 0,
+        is_cut=is_cut,
         batches=len(table),
         control_batches=int(is_control.sum()),
         aborted_batches=0 if is_aborted is None else int(is_aborted.sum()),
@@ -183,8 +191,9 @@ def _aborted_batches(
     return result
 
 
-def _segments(source: Bytes, chosen: Table, bytes_max: int, place: Place) -> list[Segment]:
-    """Say where the records of each batch lie, decompressing where needed; output is bounded by `bytes_max`."""
+def _segments(source: Bytes, chosen: Table, limits: tuple[int, int], place: Place) -> list[Segment]:
+    """Say where the records of each batch lie, decompressing where needed, within what is allowed and is enough."""
+    bytes_max, bytes_enough = limits
     packed = ((chosen[:, ATTRIBUTES] & CODEC_MASK) != 0) & (chosen[:, COUNT] > 0)
     plain_bytes = int(((chosen[:, END] - chosen[:, AT]) * ~packed).sum())
     bytes_max = min(bytes_max, _COLUMN_BYTES_MAX)
@@ -192,8 +201,10 @@ def _segments(source: Bytes, chosen: Table, bytes_max: int, place: Place) -> lis
         raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
     spans = np.stack((chosen[:, AT], chosen[:, AT] + HEADER_BYTES, chosen[:, END]), axis=1)
     segments: list[Segment] = []
-    unpacker = Unpacker(source, bytes_max - plain_bytes, place)
+    unpacker = Unpacker(source, bytes_max - plain_bytes, bytes_enough, place)
     for run in _runs(packed):
+        if unpacker.has_enough:
+            break
         is_packed = bool(packed[run.start])
         if is_packed or not IN_KERNELS:
             _check_crc(source, chosen[run], place)

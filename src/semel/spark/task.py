@@ -1,8 +1,8 @@
 """What a Spark task does: fetch its ranges from their leaders and yield Arrow record batches.
 
 Keeps: every record of every range comes once, in offset order within a partition; memory is bounded by the
-       fetch sizes, whatever the range; a range that does not move on ends in an error, never in a hang;
-       records that are gone are reported.
+       fetch sizes and `DECODED_BYTES_ENOUGH`, whatever the range and however well it was compressed; a range that does
+       not move on ends in an error, never in a hang; records that are gone are reported.
 Why:   all ranges of a task are asked for together, one request to each leader, and whichever leader answers first is
        decoded first: a slow broker delays its own ranges only. The next fetch is under way, in a thread that lives as
        long as the worker, while the last one is decoded and sent to the JVM. Small results are joined, because each
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 JOIN_ROWS_MIN = 8_192
 JOIN_BYTES_MIN = 1 << 20
-# Compressed records grow: a fetch may become far more. Smaller pieces let Python and the JVM work side by side.
+# Compressed records grow, a hundredfold if they are much alike: a fetch is decoded a piece at a time.
+DECODED_BYTES_ENOUGH = 16 << 20
+# Smaller pieces let Python and the JVM work side by side.
 YIELD_BYTES_MAX = 8 << 20
 FETCH_WAIT_MS_MAX = 500
 PARTITION_FETCH_BYTES_LIMIT = 1 << 30
@@ -89,6 +91,7 @@ class _RangeReader:
         self._cursors = {place: _Cursor(pieces, self._cluster.deadline()) for place, pieces in by_place.items()}
         self._topic_ids = topic_ids
         self._partition_bytes_max = options.partition_fetch_bytes_max
+        self._undecoded: dict[TopicPartition, FetchedRecords] = {}
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield what one step brought while the next is under way."""
@@ -105,10 +108,25 @@ class _RangeReader:
                 ahead.cancel()
 
     def _step(self) -> list[pa.RecordBatch]:
-        """Fetch once from every leader and decode what came."""
+        """Decode what is left of the last fetch, or fetch once from every leader; as much as is enough at a time."""
+        is_asked = not self._undecoded
+        answers, self._undecoded = self._undecoded or self._fetch(), {}
+        rows: list[pa.RecordBatch] = []
+        left_bytes = DECODED_BYTES_ENOUGH
+        for place, answer in answers.items():
+            if left_bytes > 0:
+                rows.append(self._decode(place, answer, left_bytes))
+                left_bytes -= rows[-1].nbytes
+            else:
+                self._undecoded[place] = answer
+        if is_asked:
+            self._check_progress()
+        return [one for one in rows if one.num_rows]
+
+    def _fetch(self) -> Mapping[TopicPartition, FetchedRecords]:
         wanted = {place: cursor.offset for place, cursor in self._cursors.items()}
         try:
-            answers = fetch(
+            return fetch(
                 self._cluster,
                 wanted,
                 deadline=self._cluster.deadline(),
@@ -120,15 +138,11 @@ class _RangeReader:
             )
         except OffsetOutOfRangeError as error:
             self._lose(TopicPartition(error.topic, error.partition))
-            answers = {}
         except TopicRecreatedError as error:
             self._lose_topic(error.topic)
-            answers = {}
-        rows = [self._decode(place, answer) for place, answer in answers.items()]
-        self._check_progress()
-        return [one for one in rows if one.num_rows]
+        return {}
 
-    def _decode(self, place: TopicPartition, answer: FetchedRecords) -> pa.RecordBatch:
+    def _decode(self, place: TopicPartition, answer: FetchedRecords, bytes_enough: int) -> pa.RecordBatch:
         from semel.protocol.columns import decode_columns  # noqa: PLC0415  (the driver needs no kernels)
 
         cursor = self._cursors[place]
@@ -141,9 +155,12 @@ class _RangeReader:
             offset_start=cursor.offset,
             offset_end=cursor.end,
             include_headers=self._options.include_headers,
+            bytes_enough=bytes_enough,
         )
         if decoded.truncated:
             self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
+        if decoded.is_cut and decoded.offset_next < cursor.end:
+            self._undecoded[place] = answer
         self._advance(place, decoded.offset_next)
         columns = list(self._options.columns)
         return decoded.rows.select(columns) if columns else decoded.rows
@@ -155,7 +172,7 @@ class _RangeReader:
 
     def _check_progress(self) -> None:
         for place, cursor in self._cursors.items():
-            if cursor.deadline.expired:
+            if cursor.deadline.expired and place not in self._undecoded:
                 raise SemelError(
                     f"{place}: no record came at offset {cursor.offset} of a range that ends at {cursor.end},"
                     f" for {cursor.deadline.limit_ms:.0f} ms",
