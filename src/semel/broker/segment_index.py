@@ -1,7 +1,8 @@
 """Sparse index of one segment: where a batch stands, by offset and by time.
 
 Why: one entry for every few KiB of log, in three parallel arrays, keeps a GiB of log at a few MB of memory and a lookup
-     at one bisection and a short walk. `times_ms` is the largest timestamp so far, so it never falls.
+     at one bisection and a short walk. `times_ms` is the largest timestamp so far, so it never falls. The last batch
+     is remembered beside them: followers and readers at the end ask for it again and again.
 """
 
 from array import array
@@ -24,6 +25,8 @@ class SegmentIndex:
         "_bytes_since",
         "first_timestamp_ms",
         "interval_bytes",
+        "last_base_offset",
+        "last_position",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "offset_next",
@@ -42,6 +45,8 @@ class SegmentIndex:
         self.first_timestamp_ms = -1
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
+        self.last_base_offset = base_offset
+        self.last_position = 0
         self._bytes_since = 0
 
     def add(self, base_offset: int, last_offset: int, max_timestamp_ms: int, position: int, size_bytes: int) -> None:
@@ -52,6 +57,7 @@ class SegmentIndex:
             self.max_timestamp_ms = max_timestamp_ms
             self.max_timestamp_offset = base_offset
         self.offset_next = last_offset + 1
+        self.last_base_offset, self.last_position = base_offset, position
         if self._bytes_since > self.interval_bytes:
             self.offsets.append(base_offset)
             self.positions.append(position)
@@ -64,7 +70,9 @@ class SegmentIndex:
         self.add(header.base_offset, header.last_offset, header.max_timestamp_ms, position, header.size_bytes)
 
     def position_before_offset(self, offset: int) -> int:
-        """Start of an indexed batch at or before the one that holds `offset`."""
+        """Start of a known batch at or before the one that holds `offset`."""
+        if offset >= self.last_base_offset:
+            return self.last_position
         at = bisect_right(self.offsets, offset) - 1
         return self.positions[at] if at >= 0 else 0
 
@@ -103,6 +111,8 @@ class SegmentIndex:
         index.offsets = _unpack(offset_part[: count * _ITEM_BYTES])
         index.positions = _unpack(offset_part[count * _ITEM_BYTES :])
         index.times_ms = _unpack(time_part[_FACTS.size :])
+        if count:
+            index.last_base_offset, index.last_position = index.offsets[-1], index.positions[-1]
         index._bytes_since = log_bytes - (index.positions[-1] if count else 0)
         return index
 
