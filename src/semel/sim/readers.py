@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from semel.errors import ConnectionFailure
 from semel.history import Outcome, Place, Read
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from semel.protocol.record_batch import Marker, decode_marker, decode_records, iter_headers
+from semel.protocol.record_batch import Marker, decode_marker, decode_records, iter_headers, read_header
 from semel.sim.activity import HEALED_MS_MAX, Activity
 from semel.sim.client import REQUEST_MS_MAX, Client
 
@@ -17,6 +18,7 @@ FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 50
 START_OVER_CHANCE = 0.08
 LOST_START_OVER_CHANCE = 0.3  # also the way out for a reader whose offset is gone
+BATCHES_REMEMBERED = 4096  # readers start over, and each reads every batch: most have been decoded before
 
 
 class Reader:
@@ -95,9 +97,14 @@ def visible_records(row: PartitionData, offset_start: int, *, committed: bool) -
             if decode_marker(data, header, position)[0] is Marker.ABORT:
                 ignored.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in ignored):
-            found = decode_records(data, header, position)
-            records += [(one.offset, (one.value or b"").decode()) for one in found if one.offset >= offset_start]
+            found = _values(bytes(data[position : position + header.size_bytes]))
+            records += [one for one in found if one[0] >= offset_start]
     return records, offset_next
+
+
+@lru_cache(maxsize=BATCHES_REMEMBERED)
+def _values(batch: bytes) -> tuple[tuple[int, str], ...]:
+    return tuple((one.offset, (one.value or b"").decode()) for one in decode_records(batch, read_header(batch)))
 
 
 class ReadingClient(Activity):

@@ -4,6 +4,8 @@ Keeps: one seed, one run: the order of callbacks, the times and the task names r
 Why:   timers set for the same moment run in an order drawn from the seed, so that different seeds try different
        interleavings; `call_soon` stays first in, first out, which asyncio promises and programs rely on.
        A program can still break the rule by itself: do not loop over a set whose order depends on hashes.
+       Passes, timers and `call_soon` are asyncio's, without what only a loop with descriptors and a debug mode needs:
+       a simulation spends much of its time in them.
 Limits: no sockets, threads or signals. A run that has nothing left to wait for, or passes the limits, raises
        VirtualRunError instead of hanging.
 """
@@ -12,7 +14,9 @@ import asyncio
 import contextvars
 import weakref
 from asyncio import base_events
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from heapq import heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from semel.errors import ConfigError, SemelError
@@ -38,22 +42,24 @@ class VirtualRunError(SemelError):
 class VirtualLoop(base_events.BaseEventLoop):
     """Runs callbacks and timers only; time moves when nothing is ready."""
 
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+
     def __init__(self, seed: int, *, virtual_ms_max: float = VIRTUAL_MS_MAX, steps_max: int = STEPS_MAX) -> None:
         """`steps_max` bounds the passes over ready callbacks, `virtual_ms_max` the virtual time."""
         super().__init__()
         if virtual_ms_max > VIRTUAL_MS_LIMIT:
             self.close()
             raise ConfigError("virtual time ends after two years", you_wrote=f"virtual_ms_max={virtual_ms_max:g}")
-        self._clock_resolution = RESOLUTION_S
         self.seed = seed
         self.steps = 0
         self.steps_max = steps_max
         self.virtual_ms_max = virtual_ms_max
         self._now_s = 0.0
         self._ties = SeededRng(seed).fork("loop ties")
-        self._task_count = 0
-        self._task_numbers: weakref.WeakKeyDictionary[asyncio.Future[Any], int] = weakref.WeakKeyDictionary()
-        self._selector = _Idle(self)
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_count = 0
+        self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []
 
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""
@@ -67,20 +73,31 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Set a timer; among timers of the same moment the seed decides."""
-        return super().call_at(when + self._ties.uniform(0, TIE_BREAK_S_MAX), callback, *args, context=context)
+        when += self._ties.uniform(0, TIE_BREAK_S_MAX)
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timer_count += 1
+        heappush(self._timers, (when, self._timer_count, timer))
+        return timer
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Run in the next pass."""
+        made = asyncio.Handle(callback, args, self, context)
+        self._ready.append(made)
+        return made
 
     def create_task(
         self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None, **options: Any
     ) -> asyncio.Task[T]:
         """Start a task; a default name counts from this loop's start, not from the process's."""
-        self._task_count += 1
-        task = super().create_task(coro, name=name or f"virtual-{self._task_count}", **options)
-        self._task_numbers[task] = self._task_count
+        task = super().create_task(coro, name=name or f"virtual-{len(self._tasks) + 1}", **options)
+        self._tasks.append(weakref.ref(task))
         return task
 
     def tasks_in_order(self) -> list[asyncio.Task[Any]]:
         """Tasks that are not done, oldest first."""
-        return sorted(asyncio.all_tasks(self), key=lambda task: self._task_numbers.get(task, 0))
+        return [task for reference in self._tasks if (task := reference()) is not None and not task.done()]
 
     def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002
         """Refuse: a thread would run in real time."""
@@ -94,19 +111,28 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Refuse: a socket would run in real time."""
         raise VirtualRunError("sockets do not exist in virtual time", because="create_server was called")
 
-    def _step(self, timeout_s: float | None) -> None:
+    def _run_once(self) -> None:
+        """One pass: time moves if nothing is ready, timers that are due become ready, and what is ready now runs."""
         self.steps += 1
         if self.steps > self.steps_max:
             self._fail(f"the virtual run took more than {self.steps_max} steps", "some task may be spinning")
-        if timeout_s is None:
-            self._fail("the virtual run is stuck: nothing is ready and no timer is set", self._waiting_tasks())
-        if timeout_s > 0:
-            self._advance(timeout_s)
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2].cancelled():
+            heappop(timers)
+        if not ready and not self._stopping:
+            self._advance()
+        due_s = self._now_s + RESOLUTION_S
+        while timers and timers[0][0] < due_s:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            callback = ready.popleft()
+            if not callback.cancelled():
+                callback._run()
 
-    def _advance(self, timeout_s: float) -> None:
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        # The timer's own moment, not now + timeout: rounding could end a hair before it and spin.
-        self._now_s = scheduled[0].when() if scheduled else self._now_s + timeout_s
+    def _advance(self) -> None:
+        if not self._timers:
+            self._fail("the virtual run is stuck: nothing is ready and no timer is set", self._waiting_tasks())
+        self._now_s = max(self._now_s, self._timers[0][0])
         if self._now_s * 1000 > self.virtual_ms_max:
             self._fail(f"the virtual run went past {self.virtual_ms_max:.0f} ms of virtual time", self._waiting_tasks())
 
@@ -117,24 +143,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         waiting = [f"{task.get_name()} in {_where(task)}" for task in self.tasks_in_order()]
         return f"{len(waiting)} tasks wait: {', '.join(waiting[:20])}"
 
-    def _process_events(self, event_list: list[object]) -> None:
-        """Nothing to process: there are no descriptors."""
-
     def _write_to_self(self) -> None:
         """Nothing to wake up: the loop never blocks."""
-
-
-class _Idle:
-    """Stands where asyncio has its selector: called once per pass with how long there is to wait."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = weakref.ref(loop)
-
-    def select(self, timeout_s: float | None) -> list[object]:
-        loop = self._loop()
-        assert loop is not None, "a loop outlives its own pass"
-        loop._step(timeout_s)
-        return []
 
 
 def _where(task: asyncio.Task[Any]) -> str:
