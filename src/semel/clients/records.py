@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, overload
 
+from semel.clients.library import confluent
+
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
@@ -81,12 +83,20 @@ class Record:
 
 def first_offsets(messages: Sequence[Message]) -> dict[TopicPartition, int]:
     """The offset of the first message of each partition."""
-    return {record.place: record.offset for record in map(Record, reversed(messages))}
+    return _last_offsets(messages[::-1])
 
 
 def next_offsets(messages: Sequence[Message]) -> dict[TopicPartition, int]:
     """The offset behind the last message of each partition."""
-    return {record.place: record.offset + 1 for record in map(Record, messages)}
+    return {place: offset + 1 for place, offset in _last_offsets(messages).items()}
+
+
+def _last_offsets(messages: Sequence[Message]) -> dict[TopicPartition, int]:
+    """All in the library's own code: a batch may have many thousands, and few partitions."""
+    look = confluent().Message
+    places = zip(map(look.topic, messages), map(look.partition, messages), strict=True)
+    last = dict(zip(places, map(look.offset, messages), strict=True))
+    return {TopicPartition(*place): offset for place, offset in last.items()}
 
 
 class Owner(Protocol):
@@ -150,10 +160,7 @@ class Batch(Sequence[Record]):
 
     def standing_after(self, done: int) -> dict[TopicPartition, int]:
         """Where each partition stands when the first `done` records are finished."""
-        standing = dict(self.offsets)
-        for message in reversed(self._messages[done:]):
-            record = Record(message)
-            standing[record.place] = record.offset
+        standing = self.offsets | first_offsets(self._messages[done:])
         if done == 0:
             standing |= {place: offset for place, offset in self.starts.items() if place in standing}
         return standing
