@@ -118,8 +118,15 @@ class Links:
         request = asyncio.ensure_future(work)
         under_way = self._under_way.setdefault(target, {})
         under_way[request] = None
-        request.add_done_callback(lambda done: under_way.pop(done, None))
-        await asyncio.wait({request})
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def note_end(done: asyncio.Future[Message | None]) -> None:
+            under_way.pop(done, None)
+            if not ended.done():
+                ended.set_result(None)
+
+        request.add_done_callback(note_end)
+        await ended
         if request.cancelled():
             raise ConnectionFailure(f"{_name(target)} died")
         return request.result()

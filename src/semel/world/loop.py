@@ -117,7 +117,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         if self.steps > self.steps_max:
             self._fail(f"the virtual run took more than {self.steps_max} steps", "some task may be spinning")
         ready, timers = self._ready, self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heappop(timers)
         if not ready and not self._stopping:
             self._advance()
@@ -126,7 +126,7 @@ class VirtualLoop(base_events.BaseEventLoop):
             ready.append(heappop(timers)[2])
         for _ in range(len(ready)):
             callback = ready.popleft()
-            if not callback.cancelled():
+            if not callback._cancelled:
                 callback._run()
 
     def _advance(self) -> None:

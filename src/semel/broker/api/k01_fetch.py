@@ -35,6 +35,7 @@ from semel.protocol.messages.fetch import (
     ReplicaState,
 )
 
+Found = tuple[TopicKey, Remembered, Partition | None]
 Row = tuple[TopicKey, Remembered, PartitionData]
 
 
@@ -65,15 +66,17 @@ async def answer(context: Context, request: FetchRequest) -> FetchResponse:
         return FetchResponse(error_code=plan.error_code)
     deadline_ms = context.broker.world.clock.monotonic_ms() + request.max_wait_ms
     follower = _follower(context, request)
+    found = _find_all(context, plan)
     if follower is not None:
-        _note_progress(context, follower, plan)
+        _note_progress(follower, found)
     while True:
-        rows = _read_all(context, request, plan, is_follower=follower is not None)
+        rows = _read_all(context, request, found, is_follower=follower is not None)
         left_ms = deadline_ms - context.broker.world.clock.monotonic_ms()
         if left_ms <= 0 or _is_enough(rows, request.min_bytes):
             return _response(context, plan, rows)
-        watched = [p for key, row in plan.partitions if (p := _find(context, key, row)) is not None]
+        watched = [partition for *_, partition in found if partition is not None]
         await Waiter(watched, is_follower=follower is not None).wait(context.broker.world, left_ms)
+        found = _find_all(context, plan)
 
 
 def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
@@ -82,10 +85,9 @@ def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
     return request.replica_state if is_broker else None
 
 
-def _note_progress(context: Context, follower: ReplicaState, plan: FetchPlan) -> None:
+def _note_progress(follower: ReplicaState, found: list[Found]) -> None:
     """What a follower asks for says what it has, unless its log has parted from ours."""
-    for key, row in plan.partitions:
-        partition = _find(context, key, row)
+    for _, row, partition in found:
         asked = row.asked
         if partition is None or partition.check_leader_epoch(asked.current_leader_epoch):
             continue
@@ -115,21 +117,24 @@ def _size(data: PartitionData) -> int:
 def _topic_name(context: Context, key: TopicKey) -> str | None:
     if isinstance(key, str):
         return key
-    topic = context.broker.state.topic_by_id(key)
-    return topic.name if topic else None
+    return context.broker.state.topic_names.get(key) if key is not None else None
 
 
-def _find(context: Context, key: TopicKey, row: Remembered) -> Partition | None:
-    name = _topic_name(context, key)
-    return context.broker.partitions.get((name, row.asked.partition)) if name is not None else None
+def _find_all(context: Context, plan: FetchPlan) -> list[Found]:
+    """The partitions of a plan as they are now; None for one that this broker does not lead."""
+    partitions = context.broker.partitions
+    found: list[Found] = []
+    for key, row in plan.partitions:
+        name = _topic_name(context, key)
+        found.append((key, row, partitions.get((name, row.asked.partition)) if name is not None else None))
+    return found
 
 
-def _read_all(context: Context, request: FetchRequest, plan: FetchPlan, *, is_follower: bool) -> list[Row]:
+def _read_all(context: Context, request: FetchRequest, found: list[Found], *, is_follower: bool) -> list[Row]:
     left_bytes = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
     rows: list[Row] = []
     first = True
-    for key, remembered in plan.partitions:
-        partition = _find(context, key, remembered)
+    for key, remembered, partition in found:
         if partition is None:
             code = _missing(context, key, remembered.asked.partition)
             refused = _with_leader(context, key, _refused(remembered.asked.partition, code))
