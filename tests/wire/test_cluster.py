@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, DropRequest, DropResponse
+from semel.broker.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
 from semel.engine.apache import free_ports
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, ConnectionFailure
@@ -102,6 +103,22 @@ def test_a_coordinator_is_found_and_remembered(cluster: Cluster, client: WireClu
     hook = cluster.intercept("FindCoordinator", AnswerError(code=ErrorCode.COORDINATOR_NOT_AVAILABLE), times=2)
     assert client.coordinator(CoordinatorKind.TRANSACTION, "p", client.deadline()) == found
     assert hook.fired == 2
+
+
+def at_broker(broker_id: int) -> Callable[[Seen], bool]:
+    return lambda seen: seen.broker_id == broker_id
+
+
+def test_a_coordinator_that_was_forgotten_is_not_asked_who_it_is(cluster: Cluster, client: WireCluster) -> None:
+    keys = [f"key {number}" for number in range(12)]
+    homes = {key: client.coordinator(CoordinatorKind.GROUP, key, client.deadline()).id for key in keys}
+    assert len(set(homes.values())) == 3
+    for key, home in homes.items():
+        client.forget_coordinator(CoordinatorKind.GROUP, key)
+        hook = cluster.intercept("FindCoordinator", Delay(ms=0), times=None, where=at_broker(home))
+        assert client.coordinator(CoordinatorKind.GROUP, key, client.deadline()).id == home
+        assert hook.fired == 0
+        cluster.disarm(hook)
 
 
 def test_a_coordinator_that_may_not_be_asked_for_is_an_error(cluster: Cluster, client: WireCluster) -> None:

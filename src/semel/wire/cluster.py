@@ -50,7 +50,7 @@ class _Memory:
         self.topics: dict[str, TopicInfo] = {}
         self.coordinators: dict[tuple[CoordinatorKind, str], BrokerAddress] = {}
         self.told_by = ""  # who gave the last answer about the cluster
-        self.doubted = ""  # whose answer was old
+        self.doubted: frozenset[str] = frozenset()  # whose answer was old, or did not come
 
 
 class WireCluster:
@@ -130,7 +130,7 @@ class WireCluster:
         """Ask for these topics again when they are next needed: a leader has moved."""
         for topic in topics:
             self._own.topics.pop(topic, None)
-        self._own.doubted = self._own.told_by
+        self._own.doubted = frozenset({self._own.told_by})
 
     def connection(self, broker_id: int, deadline: Deadline) -> Connection:
         """Give this thread's connection for data to a broker, made now if need be.
@@ -151,7 +151,7 @@ class WireCluster:
         """Give a connection to whichever broker can be reached; tries all of them until the deadline."""
         backoff = self.backoff(deadline)
         while True:
-            idle = [each for each in self._own.pool.idle_ones() if str(each.address) != self._own.doubted]
+            idle = [each for each in self._own.pool.idle_ones() if str(each.address) not in self._own.doubted]
             if idle:
                 return idle[0]
             failures: list[ConnectionFailure] = []
@@ -166,7 +166,7 @@ class WireCluster:
         bootstrap = [BrokerAddress(id=NO_BROKER, host=host, port=port) for host, port in self.settings.bootstrap]
         pool, doubted = self._own.pool, self._own.doubted
         return sorted(
-            [*self._own.brokers.values(), *bootstrap], key=lambda each: (pool.rests(each), str(each) == doubted)
+            [*self._own.brokers.values(), *bootstrap], key=lambda each: (pool.rests(each), str(each) in doubted)
         )
 
     def call_any(self, request: Message, response: type[M], deadline: Deadline) -> M:
@@ -208,9 +208,12 @@ class WireCluster:
         return self._own.pool.get(self.coordinator(kind, key, deadline), Lane.ASK, deadline)
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
-        """Look for it again when it is next needed: it has moved."""
-        self._own.coordinators.pop((kind, key), None)
-        self._own.doubted = self._own.told_by
+        """Look for it again when it is next needed: it has moved.
+
+        It is not the one to ask where to: cut off from the others, it would name itself until it hears from them.
+        """
+        gone = self._own.coordinators.pop((kind, key), None)
+        self._own.doubted = frozenset({self._own.told_by, str(gone)})
 
     def close(self) -> None:
         """Close this process's connections; the cluster may be used again."""

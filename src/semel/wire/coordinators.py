@@ -15,6 +15,8 @@ from semel.wire.deadline import Deadline
 
 R = TypeVar("R", bound=Message)
 
+# One that was replaced without knowing it may say "not yet" for ever; after so many answers it is looked for again.
+NOT_YET_MAX = 5
 # The coordinator refused before it did anything.
 NOT_BEGUN = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
@@ -72,7 +74,7 @@ def ask_coordinator(cluster: WireCluster, request: Request[R], deadline: Deadlin
         attempts.note(error, code)
         if code is not None and not code.retriable:
             raise attempts.judge(error)
-        if code is None or code in COORDINATOR_GONE:
+        if code is None or code in COORDINATOR_GONE or backoff.attempts >= NOT_YET_MAX:
             cluster.forget_coordinator(request.kind, request.key)
         backoff.wait(attempts.judge(error))
 
