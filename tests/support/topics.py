@@ -17,10 +17,12 @@ from semel.protocol.record_batch import DraftRecord, encode_batch
 from tests.support.wire import Wire
 
 
-def create_topic(cluster: Cluster, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic with one replica."""
+def create_topic(
+    cluster: Cluster, name: str, *, partitions: int = 1, replicas: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic."""
     rows = [CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=rows)
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=rows)
     with Wire.to_broker(cluster) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0]

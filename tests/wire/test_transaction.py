@@ -169,7 +169,7 @@ def test_a_newer_owner_fences_and_aborts_what_was_open(client: WireCluster, topi
     old = written(client, topic)
     new = begun(client, topic)
     wait_for_markers(client, topic)
-    attempts: list[Callable[[], None]] = [
+    attempts: list[Callable[[], object]] = [
         lambda: old.add_partitions([TopicPartition(topic, 0)], client.deadline()),
         lambda: old.commit_offsets(
             topic, {TopicPartition(topic, 0): CommittedOffset(offset_next=1)}, client.deadline()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from semel.errors import ConfigError, FencedError
+from semel.errors import ConfigError, FencedError, SinkError
 from semel.protocol.compression import Codec
 from semel.sinks.base import MicroBatch
 from semel.sinks.kafka_rows import RowWriter
@@ -21,9 +21,10 @@ from semel.sinks.ownership import check_not_taken_over, new_producer
 from semel.sinks.retention import ledger_kept_ms
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.deadline import Deadline
-from semel.wire.group_offsets import commit_offsets, committed_offsets, count_members
+from semel.wire.group_offsets import CommittedOffset, commit_offsets, committed_offsets, count_members
 from semel.wire.produce import ProducerIdentity
 from semel.wire.settings import WireSettings
+from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
 
 BATCH_BYTES_MAX = 1_000_000
@@ -136,6 +137,7 @@ class KafkaSession:
         self._check_group()
         self._transaction = TransactionClient(self.cluster, pipeline, timeout_ms=sink.transaction_timeout_ms)
         self._ledger = Ledger(offsets={}, last=None)
+        self._committed: dict[TopicPartition, CommittedOffset] = {}  # what the ledger was made of
         self._open_until: Deadline | None = None
         # How large the largest row of the last micro-batch was, if that is known.
         self.row_bytes_max: int | None = None
@@ -186,10 +188,10 @@ class KafkaSession:
 
     def read_ledger(self) -> Ledger:
         """What the output holds, as decided transactions say."""
-        committed = committed_offsets(
+        self._committed = committed_offsets(
             self.cluster, self.pipeline, deadline=self.cluster.deadline(), require_stable=True
         )
-        self._ledger = read_ledger(self.pipeline, committed)
+        self._ledger = read_ledger(self.pipeline, self._committed)
         if self._ledger.is_empty:
             kept_ms = ledger_kept_ms(self.cluster, self.pipeline, self.cluster.deadline())
             self._ledger = replace(self._ledger, kept_ms=kept_ms)
@@ -214,9 +216,15 @@ class KafkaSession:
         )
 
     def add_offsets(self, micro_batch: MicroBatch) -> None:
-        """Make the ledger entries part of the transaction."""
+        """Make the ledger entries part of the transaction; SinkError when they were planned on an old ledger (S11)."""
         entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
-        self._transaction.commit_offsets(self.pipeline, entries, self.cluster.deadline())
+        before = self._transaction.commit_offsets(self.pipeline, entries, self.cluster.deadline())
+        if before != self._committed:
+            raise SinkError(
+                f"pipeline {self.pipeline!r}: the ledger holds more than was read before micro-batch {micro_batch.id}",
+                because="it was read from a broker that another had replaced as the group's coordinator",
+                you_want="the micro-batch run again: then it begins with the ledger as it is",
+            )
 
     def commit(self) -> None:
         """Make rows and ledger entries visible together."""

@@ -133,11 +133,25 @@ class TransactionClient:
             deadline,
         )
 
-    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline) -> None:
-        """Make a group's offsets part of the transaction."""
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Make a group's offsets part of the transaction; gives what the group has committed before.
+
+        Why: a coordinator that was replaced without knowing it answers questions from an old memory, but nobody copies
+        what it writes, so it takes no offsets. The one that took them knows everything that was committed before.
+        """
+        while True:
+            if offsets:
+                self._add_group(group, deadline)
+                self._add_offsets(group, offsets, deadline)
+            asked = self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline)
+            before = committed_offsets(self._cluster, group, deadline=deadline, require_stable=False)
+            if self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline) == asked:
+                return before
+
+    def _add_group(self, group: str, deadline: Deadline) -> None:
         identity = self._begun()
-        if not offsets:
-            return
         message = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
@@ -157,12 +171,14 @@ class TransactionClient:
             ),
             deadline,
         )
+
+    def _add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline) -> None:
         ask_coordinator(
             self._cluster,
             Request(
                 kind=CoordinatorKind.GROUP,
                 key=group,
-                message=_offsets_message(identity, group, offsets),
+                message=_offsets_message(self._begun(), group, offsets),
                 response=TxnOffsetCommitResponse,
                 codes=lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
                 what=f"committing offsets of group {group!r} in transaction {self.transactional_id!r}",

@@ -1,0 +1,158 @@
+"""A coordinator that is cut off from the other brokers, but not from clients, does not know that it was replaced.
+
+Each test asserts that another broker leads the coordinator's partition; a split that moved nothing would show nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from semel.broker.coordinators import coordinator_partition
+from semel.broker.intercept import Delay
+from semel.engine.embedded import Cluster
+from semel.errors import SinkError
+from semel.guarantee import Guarantee
+from semel.sinks.base import MicroBatch
+from semel.sinks.kafka import KafkaOutput, KafkaSession
+from semel.sinks.ledger import Plan, plan_micro_batch
+from semel.wire.cluster import CoordinatorKind, WireCluster
+from semel.wire.offsets import CommittedOffset
+from semel.wire.topology import TopicPartition
+from semel.wire.transaction import TransactionClient
+from tests.support.topics import create_topic
+from tests.support.waiting import eventually
+from tests.wire.conftest import MakeClient
+
+CONTROLLER = 0
+TOPIC_OF = {CoordinatorKind.TRANSACTION: "__transaction_state", CoordinatorKind.GROUP: "__consumer_offsets"}
+FIND_COORDINATOR = 10
+QUICK = {"broker.session.timeout.ms": "600", "broker.heartbeat.interval.ms": "100"}
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Cluster]:
+    """Three brokers that notice soon when one is cut off."""
+    with Cluster(brokers=3, config=QUICK) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def whole(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster, healed after the test."""
+    yield cluster
+    cluster.heal()
+    eventually(lambda: _all_in_sync(cluster), what="all replicas are in sync")
+
+
+@pytest.fixture
+def replicated(whole: Cluster, request: pytest.FixtureRequest) -> str:
+    """A topic on all brokers, whose name is also that of a group and of a transactional id."""
+    name = f"r{abs(hash(request.node.nodeid)):x}"
+    create_topic(whole, name, partitions=1, replicas=3)
+    return name
+
+
+def _all_in_sync(cluster: Cluster) -> bool:
+    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
+    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
+
+
+def cut_coordinator_off(cluster: Cluster, kind: CoordinatorKind, key: str) -> int:
+    """Split the coordinator from all others and wait until another is elected; the old one's broker id."""
+    topic = TOPIC_OF[kind]
+    eventually(lambda: topic in cluster.core.state.topics and _all_in_sync(cluster), what="all replicas are in sync")
+    partition = coordinator_partition(key, len(cluster.core.state.topics[topic].partitions))
+
+    def leader() -> int:
+        return cluster.core.state.topics[topic].partitions[partition].leader
+
+    old = leader()
+    for other in {CONTROLLER, *cluster.core.brokers} - {old}:
+        cluster.split(old, other)
+    eventually(lambda: leader() not in (old, -1), what="another broker leads")
+    return old
+
+
+def begun(client: WireCluster, name: str) -> TransactionClient:
+    transaction = TransactionClient(client, name, timeout_ms=60_000)
+    transaction.begin(client.deadline())
+    return transaction
+
+
+@pytest.mark.parametrize("kind", list(TOPIC_OF), ids=["transaction", "group"])
+def test_a_coordinator_that_does_not_answer_is_not_asked_who_it_is(
+    whole: Cluster, client: WireCluster, replicated: str, kind: CoordinatorKind
+) -> None:
+    place = TopicPartition(replicated, 0)
+    transaction = begun(client, replicated)
+    transaction.add_partitions([place], client.deadline())
+    client.coordinator(CoordinatorKind.GROUP, replicated, client.deadline())
+    old = cut_coordinator_off(whole, kind, replicated)
+    assert client.coordinator(kind, replicated, client.deadline()).id == old
+    hook = whole.intercept(FIND_COORDINATOR, Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
+    transaction.commit_offsets(replicated, {place: CommittedOffset(offset_next=1)}, client.deadline())
+    transaction.end(client.deadline(), commit=True)
+    assert hook.fired == 0
+    assert client.coordinator(kind, replicated, client.deadline()).id != old
+
+
+def test_a_coordinator_that_says_not_yet_for_ever_is_looked_for_again(
+    whole: Cluster, client_of: MakeClient, client: WireCluster, replicated: str
+) -> None:
+    place = TopicPartition(replicated, 0)
+    transaction = begun(client, replicated)
+    transaction.commit_offsets(replicated, {place: CommittedOffset(offset_next=1)}, client.deadline())
+    reader = client_of(whole.bootstrap, request_timeout_ms="1000", default_api_timeout_ms="20000")
+    reader.coordinator(CoordinatorKind.GROUP, replicated, reader.deadline())
+    old = cut_coordinator_off(whole, CoordinatorKind.GROUP, replicated)
+    assert reader.coordinator(CoordinatorKind.GROUP, replicated, reader.deadline()).id == old
+    transaction.end(client.deadline(), commit=True)  # the marker reaches only the new coordinator
+    reading = TransactionClient(reader, replicated, timeout_ms=60_000)
+    assert reading.ledger(replicated, reader.deadline(), [place]) == {place: CommittedOffset(offset_next=1)}
+
+
+def micro_batch(pipeline: str, source: TopicPartition, number: int) -> MicroBatch:
+    return MicroBatch(
+        pipeline=pipeline,
+        query_id="one",
+        id=number,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        offsets={source: number + 1},
+        offsets_before={source: number},
+        is_replay=False,
+    )
+
+
+def open_session(cluster: Cluster, name: str, **more: str) -> KafkaSession:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.request.timeout.ms": "1000", **more}
+    return KafkaOutput(options, name).open(name)
+
+
+def run_empty(session: KafkaSession, number: int) -> Plan:
+    """A micro-batch without rows, in the order of the real one."""
+    wanted = micro_batch(session.pipeline, TopicPartition(session.pipeline, 0), number)
+    session.own()
+    plan = plan_micro_batch(session.read_ledger(), wanted)
+    if plan is Plan.RUN:
+        session.add_offsets(wanted)
+        session.commit()
+    return plan
+
+
+def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster, replicated: str) -> None:
+    """S11: the second driver reads from who led before the split, and would write micro-batch 1 a second time."""
+    first = open_session(whole, replicated)
+    assert run_empty(first, 0) is Plan.RUN
+    second = open_session(whole, replicated, **{"kafka.client.id": "second"})
+    assert second.cluster is not first.cluster
+    assert second.read_ledger().last is not None  # so it knows the coordinator
+    old = cut_coordinator_off(whole, CoordinatorKind.GROUP, replicated)
+    first.cluster.forget_coordinator(CoordinatorKind.GROUP, replicated)
+    assert run_empty(first, 1) is Plan.RUN
+    assert second.cluster.coordinator(CoordinatorKind.GROUP, replicated, second.cluster.deadline()).id == old
+    with pytest.raises(SinkError, match="holds more than was read"):
+        run_empty(second, 1)
+    second.abort()
+    assert run_empty(second, 1) is Plan.SKIP
