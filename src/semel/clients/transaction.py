@@ -21,14 +21,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from semel.clients.delivery import Failures
 from semel.clients.failures import Fate, KafkaFailure, failure, failure_in
-from semel.clients.sending import Headers, Payload, Sender
+from semel.clients.library import never_free
+from semel.clients.sending import TIMED_OUT, Headers, Payload, Sender
 from semel.clients.steps import ClientStep, OnStep
+from semel.clients.within import Overrun, within
 from semel.errors import BrokerError, ConfigError, Outcome, OutcomeUnknownError, SemelError
 
 if TYPE_CHECKING:
     from semel.clients.consumer import Consumer
 
 PAUSE_S = 0.05
+GRACE_S = 1.0  # beyond its own limit the library is not going to answer
 FAILURES_TOLD_MAX = 3
 
 
@@ -129,12 +132,29 @@ class Coordination:
 
     def send_offsets(self, offsets: list[Any], group: object) -> None:
         """Make a group's offsets part of the transaction."""
-        self._try(
-            "the offsets are not part of the transaction",
-            lambda left_s: self.client.send_offsets_to_transaction(offsets, group, left_s),
-            Outcome.DID_NOT_HAPPEN,
-        )
+        call = self.client.send_offsets_to_transaction
+        try:
+            self._try(
+                "the offsets are not part of the transaction",
+                lambda left_s: within(left_s + GRACE_S, call, offsets, group, left_s),
+                Outcome.DID_NOT_HAPPEN,
+            )
+        except Overrun:
+            raise self._left_behind() from None
         self.on_step(ClientStep.OFFSETS_SENT)
+
+    def _left_behind(self) -> SemelError:
+        """A thread is still in the library: nothing more can be asked of this client, and it must not be freed."""
+        never_free(self.client)
+        self.state = State.ENDED
+        self._ended = BrokerError(
+            f"the offsets are not part of the transaction after {self.wait_s_max:g} s, and this producer is at its end",
+            code=TIMED_OUT,
+            outcome=Outcome.DID_NOT_HAPPEN,
+            because="librdkafka waits for a coordinator of the group that has left the cluster",
+            next_command="make another producer with the same transactional id: it aborts what this one left open",
+        )
+        return self._ended
 
     def _try(self, what: str, call: Callable[[float], object], unknown: Outcome) -> None:
         """Call until it works, the limit is over, or an error says that it never will."""

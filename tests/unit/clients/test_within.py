@@ -1,0 +1,76 @@
+"""A call of the library that never comes back ends the producer, not the program's patience."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from semel.clients.delivery import Failures
+from semel.clients.failures import Fate
+from semel.clients.steps import ClientStep
+from semel.clients.transaction import Coordination, State
+from semel.clients.within import Overrun, within
+from semel.errors import BrokerError, Outcome
+
+
+class Stuck:
+    """Stands for confluent_kafka.Producer when the group's coordinator has left the cluster."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self.end, self.asked = threading.Event(), list[str]()
+
+    def begin_transaction(self) -> None:
+        self.asked.append("begin")
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        self.asked.append("offsets")
+        self.end.wait(60)
+
+    def abort_transaction(self, *_: object) -> None:
+        self.asked.append("abort")
+
+
+@pytest.fixture
+def stuck() -> Iterator[Stuck]:
+    made = Stuck()
+    yield made
+    made.end.set()
+
+
+def test_a_producer_whose_offsets_are_never_answered_is_at_its_end(
+    stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.clients.transaction.GRACE_S", 0.05)
+    steps: list[ClientStep] = []
+    coordination = Coordination(stuck, 0.05, steps.append, Fate(), Failures())
+    coordination.begin()
+    with pytest.raises(BrokerError, match="at its end") as caught:
+        coordination.send_offsets([], None)
+    assert caught.value.outcome is Outcome.DID_NOT_HAPPEN
+    coordination.abort_because(caught.value)
+    assert coordination.state is State.ENDED
+    with pytest.raises(BrokerError, match="same transactional id"):
+        coordination.begin()
+    assert stuck.asked == ["begin", "offsets"], "nothing more is asked of a client that somebody is still in"
+    assert steps == [ClientStep.BEGUN]
+
+
+def test_a_call_that_ends_in_time() -> None:
+    seen: list[int] = []
+    within(20, seen.append, 1)
+    assert seen == [1]
+
+
+def test_an_error_is_raised_where_it_is_waited_for() -> None:
+    with pytest.raises(ZeroDivisionError):
+        within(20, lambda: 1 / 0)
+
+
+def test_the_limit() -> None:
+    end = threading.Event()
+    with pytest.raises(Overrun):
+        within(0.01, end.wait, 60)
+    end.set()
