@@ -87,21 +87,24 @@ class Control:
     async def _do(self, verb: object, arguments: object) -> dict[str, object]:
         try:
             await do(self._cluster.core, verb, arguments)
-        except SemelError as error:
+        except ConfigError as error:
             return _refusal(error.summary, you_want=error.you_want, because=error.because)
+        except SemelError as error:
+            return _refusal(error.summary, you_want=error.you_want, because=error.because, was_sensible=True)
         except Exception as error:
             log.exception("control: %s failed", verb)
-            return _refusal(f"{verb} failed: {error}")
+            return _refusal(f"{verb} failed: {error}", was_sensible=True)
         log.info("control: %s %s", verb, arguments)
         return {"ok": True}
 
 
-def _refusal(error: str, *, you_want: str = "", because: str = "") -> dict[str, object]:
-    return {"ok": False, "error": error, "you_want": you_want, "because": because}
+def _refusal(error: str, *, you_want: str = "", because: str = "", was_sensible: bool = False) -> dict[str, object]:
+    """`was_sensible`: what was asked for could be done, only not by this cluster as it is now."""
+    return {"ok": False, "error": error, "you_want": you_want, "because": because, "was_sensible": was_sensible}
 
 
 def ask(running: Running, verb: str, arguments: dict[str, object], seconds_max: float = ASK_S_MAX) -> None:
-    """Ask a cluster of another process to do something; ConfigError when it refuses."""
+    """Ask a cluster of another process to do something; ConfigError or EnvironmentFailure when it refuses."""
     if not running.control_port:
         raise ConfigError(
             f"the cluster {running.name!r} cannot be asked to {verb}",
@@ -110,7 +113,8 @@ def ask(running: Running, verb: str, arguments: dict[str, object], seconds_max: 
     request: dict[str, object] = {"token": running.token, "verb": verb, "arguments": arguments}
     answer = asyncio.run(_exchange(running, request, seconds_max))
     if not answer.get("ok"):
-        raise ConfigError(
+        refused = EnvironmentFailure if answer.get("was_sensible") else ConfigError
+        raise refused(
             str(answer.get("error")), you_want=str(answer.get("you_want", "")), because=str(answer.get("because", ""))
         )
 
