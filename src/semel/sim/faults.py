@@ -1,6 +1,11 @@
 """The faults of a simulation: each strikes at a moment that the schedule draws, and is undone some time later.
 
 Keeps: a fault is written into the history when it really happened, so a run that none of them struck is known as one.
+Why:   not those of `semel.faults`, though both pull the levers of the same cluster. There a fault is a value that names
+       its target, because a schedule must be written down to be played again on real machines. Here the seed is all
+       that is written down, so a fault may choose among those that run at the moment it strikes, or wait for a request
+       and strike in the middle of it, which finds bugs that targets fixed beforehand miss. And it breaks what only a
+       virtual world has: bytes that were not synced, hosts of clients, the latency of every message.
 """
 
 from __future__ import annotations
