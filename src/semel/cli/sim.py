@@ -1,6 +1,7 @@
 """`semel sim`: the whole cluster in virtual time, under faults that follow from a seed, judged by the laws."""
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -27,7 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--seed", type=int, help="run this one seed and tell what happened")
     which.add_argument("--seeds", type=int, metavar="COUNT", help="run this many seeds (default: 100)")
     parser.add_argument("--first", type=int, default=1, metavar="SEED", help="the first of them (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="COUNT", help="processes to run them in (default: 1)")
+    cores = min(os.cpu_count() or 1, JOBS_MAX)
+    parser.add_argument(
+        "--jobs", type=int, default=cores, metavar="COUNT", help="processes to run them in (default: one for each core)"
+    )
     parser.add_argument("--ops", action="store_true", help="with --seed: every op, not only the faults")
     add_format(parser)
 

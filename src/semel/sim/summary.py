@@ -57,7 +57,7 @@ def describe_breaches(judgements: Sequence[Judgement]) -> Iterator[str]:
 
 def run_many(seeds: Sequence[int], *, jobs: int) -> Iterator[Summary]:
     """Run seeds one after another, or in several processes; summaries come in the order of the seeds."""
-    if jobs == 1:
+    if jobs == 1 or len(seeds) <= SEEDS_AT_ONCE:
         yield from map(_run_one, seeds)
         return
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -65,7 +65,7 @@ def run_many(seeds: Sequence[int], *, jobs: int) -> Iterator[Summary]:
 
 
 def _run_one(seed: int) -> Summary:
-    """Garbage is collected between seeds: what one makes is small, and looking for it all the time costs a twentieth."""
+    """Garbage is collected between seeds: one makes little, and looking for it all the time costs a twentieth."""
     gc.disable()
     try:
         return summarize(run_seed(seed))
