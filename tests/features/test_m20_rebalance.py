@@ -90,8 +90,7 @@ def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> No
     done, rest = list[str](), list[str]()
     with ExitStack() as stack:
         slow = stack.enter_context(member(kafka, topic, LEAST, keep_alive_ms=50, poll_interval_ms=2_500))
-        batches = slow.batches(records_max=RECORDS // 2, idle_ms_max=2_500)
-        work = next(batches)
+        work, batches = eventually(lambda: begun(slow), what="the first member has joined")
         alive = slow._member.keep_alive
         eventually(lambda: alive.polls * KEEP_ALIVE_POLL_S > 3, what="the member was kept alive past its limit")
         second = stack.enter_context(member(kafka, topic, LEAST, keep_alive_ms=50, poll_interval_ms=2_500))
@@ -116,6 +115,13 @@ def test_a_batch_that_was_paused_and_given_up_is_read_again(kafka: Kafka) -> Non
     assert values(work) == wanted[: RECORDS // 2]
     assert again == wanted
     assert kafka.committed(topic, topic) == RECORDS
+
+
+def begun(consumer: semel.Consumer) -> tuple[Batch, Iterator[Batch]] | None:
+    """Its first batch and those that follow, if it had joined its group in time for one."""
+    batches = consumer.batches(records_max=RECORDS // 2, idle_ms_max=2_500)
+    work = next(batches, None)
+    return None if work is None else (work, batches)
 
 
 def read(consumer: semel.Consumer) -> list[str]:
