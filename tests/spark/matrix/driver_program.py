@@ -17,6 +17,7 @@ from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
 from semel.sinks.base import CommitStep, OnStep
 from tests.spark.matrix.faulty_rows import SCHEMA, pass_rows, scene_of
+from tests.spark.matrix.switches import switch_off_what_is_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,8 @@ def start_spark(settings: Settings) -> "SparkSession":
     if settings.get("sink") == "spark":
         jars = ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch())
         config |= {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
-    return semel.spark.session("driver", master=settings["master"], config=config | settings.get("conf", {}))
+    config |= settings.get("conf", {}) | switch_off_what_is_named()
+    return semel.spark.session("driver", master=settings["master"], config=config)
 
 
 def read(spark: "SparkSession", settings: Settings) -> "DataFrame":
