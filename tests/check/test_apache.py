@@ -23,6 +23,7 @@ from semel.drill.damage import (
     s036_ledger_has_members,
     s037_no_position,
     s045_starts_in_a_transaction,
+    s046_offsets_apart,
 )
 from semel.drill.damage.stage import (
     WAIT_S_MAX,
@@ -42,8 +43,11 @@ from semel.protocol.record_batch import DraftRecord, encode_batch
 from semel.world.clock import RealClock
 from tests.check.looking import broken, client, held, look, query
 from tests.check.test_topic_rules import CASES
+from tests.spark.conftest import spark
 from tests.support.waiting import eventually
 from tests.support.wire import Wire
+
+__all__ = ["spark"]
 
 SETTINGS = {"transaction.partition.verification.enable": "false", "transaction.max.timeout.ms": "600000"}
 DAMAGES = [
@@ -61,6 +65,7 @@ DAMAGES = [
     s036_ledger_has_members,
     s037_no_position,
     s045_starts_in_a_transaction,
+    s046_offsets_apart,
 ]
 NEEDS_REPLICAS = {"S021", "S022"}
 DAY_MS = 86_400_000
@@ -179,7 +184,9 @@ def test_a_repair(apache: ApacheCluster) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_damage(apache: ApacheCluster, damage: object) -> None:
+def test_damage(apache: ApacheCluster, damage: object, request: pytest.FixtureRequest) -> None:
+    if damage is s014_sink_without_ledger:
+        request.getfixturevalue("spark")
     ignored, followed = (damage.run(apache, followed=choice) for choice in (False, True))  # type: ignore[attr-defined]
     assert min(ignored.fired, followed.fired) > 0
     assert ignored.lost + ignored.duplicated > 0

@@ -8,6 +8,11 @@ from semel.drill.damage.performing import own_settings, perform, performances
 from semel.drill.damage.stage import QUICK, Damage, tally
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
+from tests.spark.conftest import spark
+
+__all__ = ["spark"]
+
+IN_SPARK = {"S014"}
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +34,20 @@ def damage(shared: Cluster, rule: str, *, followed: bool) -> Damage:
     return found.run(shared, followed=followed)
 
 
-@pytest.mark.parametrize("rule", list(performances()))
+@pytest.fixture(params=list(performances()))
+def rule(request: pytest.FixtureRequest) -> str:
+    """Each in turn; those that run in Spark do so in the session of all tests."""
+    if request.param in IN_SPARK:
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
 def test_ignored(shared: Cluster, rule: str) -> None:
     found = damage(shared, rule, followed=False)
     assert found.fired > 0
     assert found.lost + found.duplicated > 0
 
 
-@pytest.mark.parametrize("rule", list(performances()))
 def test_followed(shared: Cluster, rule: str) -> None:
     found = damage(shared, rule, followed=True)
     assert found.fired > 0
