@@ -37,12 +37,27 @@ def apache() -> Iterator[Trio]:
         cluster.stop()
 
 
+def leader_dies_before_its_follower_has_all(trio: Trio) -> Seen:
+    trio.create("lagging", [1, 2])
+    seen: Seen = [trio.produce("lagging", 1, acks=-1)]
+    trio.pause(2)
+    seen += [trio.produce("lagging", 1, acks=1) for _ in range(3)]  # the first may be on its way in a fetch
+    trio.kill(1)
+    trio.resume(2)
+    trio.wait_for("lagging", 2, isr=[2])
+    end = trio.end("lagging", 2)
+    trio.restart(1)
+    trio.wait_for("lagging", 2, isr=[1, 2], ask=2)
+    seen += [end < 4, trio.end("lagging", 2) == end, trio.produce("lagging", 1, acks=1)]
+    return [*seen, trio.produce("lagging", 2, acks=-1), trio.end("lagging", 2) == end + 1]
+
+
 def fewer_in_sync_than_the_minimum(trio: Trio) -> Seen:
     trio.create("minimum", [1, 2, 3], min_insync_replicas="3")
     seen: Seen = [trio.produce("minimum", 1, acks=-1), trio.end("minimum", 1)]
     trio.kill(3)
     trio.wait_for("minimum", 1, isr=[1, 2])
-    seen += [trio.produce("minimum", 1, acks=-1), trio.produce("minimum", 1, acks=1)]  # readable there: DIFFERENCES
+    seen += [trio.produce("minimum", 1, acks=-1), trio.produce("minimum", 1, acks=1), trio.end("minimum", 1)]
     trio.restart(3)
     trio.wait_for("minimum", 1, isr=[1, 2, 3])
     return [*seen, trio.produce("minimum", 1, acks=-1), trio.end("minimum", 1)]
@@ -78,9 +93,10 @@ def unclean(trio: Trio) -> Seen:
     return nobody_in_sync_is_left(trio, "unclean", "true")
 
 
-STORIES = [fewer_in_sync_than_the_minimum, clean, unclean]
+STORIES = [leader_dies_before_its_follower_has_all, fewer_in_sync_than_the_minimum, clean, unclean]
 EXPECTED: dict[str, Seen] = {
-    "fewer_in_sync_than_the_minimum": ["NONE", 1, "NOT_ENOUGH_REPLICAS", "NONE", "NONE", 3],
+    "leader_dies_before_its_follower_has_all": [*["NONE"] * 4, True, True, "NOT_LEADER_OR_FOLLOWER", "NONE", True],
+    "fewer_in_sync_than_the_minimum": ["NONE", 1, "NOT_ENOUGH_REPLICAS", "NONE", 1, "NONE", 3],
     "clean": ["NONE", "NONE", 2, 5, "NOT_LEADER_OR_FOLLOWER", 2, "NONE"],
     "unclean": ["NONE", "NONE", 2, 1, "NONE", 2],
 }

@@ -40,6 +40,7 @@ from tests.support.wire import M, Wire
 
 WAIT_S_MAX = 90.0
 LATEST = -1
+CONSUMER = -1  # who gives a broker's id instead is told Apache Kafka's log end, which consumers cannot read up to
 CONFIG = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 
@@ -114,7 +115,7 @@ class Trio(ABC):
     def end(self, topic: str, to: int) -> int:
         """The offset up to which a consumer can read; below 0 while that is not known."""
         rows = [ListOffsetsPartition(partition_index=0, timestamp=LATEST)]
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=rows)])
+        request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
         row = self.ask(to, request, ListOffsetsResponse, 6).topics[0].partitions[0]
         return row.offset if not row.error_code else -1
 

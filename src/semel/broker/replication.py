@@ -7,7 +7,7 @@ Keeps: R1 the high watermark never exceeds the log end offset of a replica that 
        R2 only the controller decides who is in sync: the leader proposes, one change at a time, and until it knows the
        outcome counts both the old and the proposed set;
        R3 a follower is proposed only when it has everything below the high watermark and what this leader began with.
-Why:   as KIP-966 wants it, nothing becomes readable while fewer than `min.insync.replicas` are in sync, and a follower
+Why:   as in Apache Kafka 4, nothing becomes readable while fewer than `min.insync.replicas` are in sync, and a follower
        that has just caught up holds the high watermark until it is in sync: under a steady load it would never join.
 Sources: KIP-101, KIP-497, KIP-903, KIP-966 (the high watermark and min.insync.replicas).
 """
