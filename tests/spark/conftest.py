@@ -32,6 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.extraJavaOptions", f"{DRIVER_OPTIONS} -XX:ErrorFile={folder}/jvm_%p.log")
             .config("spark.driver.extraClassPath", jars)
             .config("spark.python.daemon.module", "semel.spark.daemon")
+            .config("spark.python.unix.domain.socket.enabled", "true")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")
