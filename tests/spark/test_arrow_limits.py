@@ -52,7 +52,7 @@ def job(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch
         outputs=(output,),
         checkpoint=str(tmp_path),
         per_trigger=PER_TRIGGER,
-        shape=lambda rows: rows.select("key", "value", "partition"),
+        shape=lambda rows: rows.where("offset >= 0").select("key", "value", "partition"),
     )
 
 

@@ -124,16 +124,18 @@ def test_a_range_behind_the_end_of_the_log(cluster: semel.Cluster, topic: str) -
 
 
 def test_a_topic_recreated_after_planning(cluster: semel.Cluster, topic: str) -> None:
-    lossy = parsed(cluster, topic, failOnDataLoss="false")
-    plan = SemelBatchReader(parsed(cluster, topic)).partitions()[0]
-    assert isinstance(plan, TaskPartition)
+    strict, lossy = (
+        SemelBatchReader(parsed(cluster, topic, failOnDataLoss=fail)).partitions()[0] for fail in ("true", "false")
+    )
+    assert isinstance(strict, TaskPartition)
+    assert isinstance(lossy, TaskPartition)
     driver = ConfluentDriver(Endpoint(bootstrap=cluster.bootstrap))
     driver.delete(topic)
     driver.create(topic, 3, {})
     fill(cluster, topic, 60)
     with pytest.raises(DataLossError, match="created again"):
-        list(plan.read(parsed(cluster, topic)))
-    assert list(plan.read(lossy)) == []
+        list(strict.read())
+    assert list(lossy.read()) == []
 
 
 def test_a_consumer_that_stops_early(cluster: semel.Cluster, topic: str) -> None:

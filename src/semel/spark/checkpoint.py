@@ -39,30 +39,37 @@ class Checkpoint:
         self._spark = spark
         self._planned: dict[int, PlannedOffsets] = {}
 
+    # Classes are looked up once, by their whole name: each part of a dotted name is a question to the JVM.
+
+    @cached_property
+    def _path_class(self) -> Any:
+        return getattr(self._spark._jvm, "org.apache.hadoop.fs.Path")
+
+    @cached_property
+    def _streams(self) -> Any:
+        return getattr(self._spark._jvm, "org.apache.commons.io.IOUtils")
+
     @cached_property
     def _system(self) -> Any:
-        jvm: Any = self._spark._jvm
         jsc: Any = self._spark.sparkContext._jsc
-        return jvm.org.apache.hadoop.fs.Path(self.folder).getFileSystem(jsc.hadoopConfiguration())
+        return self._path_class(self.folder).getFileSystem(jsc.hadoopConfiguration())
+
+    def _path(self, name: str) -> Any:
+        return self._path_class(f"{self.folder}/{name}")
 
     def _read(self, name: str) -> str | None:
-        jvm: Any = self._spark._jvm
-        system = self._system
-        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
-        if not system.exists(path):
+        path = self._path(name)
+        if not self._system.exists(path):
             return None
-        stream = system.open(path)
+        stream = self._system.open(path)
         try:
-            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(self._streams.toString(stream, "UTF-8"))
         finally:
             stream.close()
 
     def exists(self, name: str) -> bool:
         """Whether the checkpoint has this file or folder."""
-        jvm: Any = self._spark._jvm
-        jsc: Any = self._spark.sparkContext._jsc
-        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
-        return bool(path.getFileSystem(jsc.hadoopConfiguration()).exists(path))
+        return bool(self._system.exists(self._path(name)))
 
     def claim(self, pipeline: str) -> None:
         """Leave the pipeline's name in the checkpoint; refuse one that another pipeline has left its name in.
@@ -81,9 +88,7 @@ class Checkpoint:
             )
 
     def _write(self, name: str, text: str) -> None:
-        jvm: Any = self._spark._jvm
-        path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
-        stream = path.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration()).create(path, True)
+        stream = self._system.create(self._path(name), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:

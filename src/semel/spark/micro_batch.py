@@ -28,6 +28,7 @@ from semel.sinks.kafka_rows import RowWriter, encode_rows, produce_encoded, writ
 from semel.sinks.ledger import Plan, plan_micro_batch
 from semel.spark.arrow_limits import limited_by_rows
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
+from semel.spark.bare_scan import BareScan
 from semel.wire.produce import ProducerIdentity
 
 if TYPE_CHECKING:
@@ -43,25 +44,30 @@ ENCODED_DDL = "writer int, target int, task int, number long, records long, batc
 RESULT_DDL = "task int, target int, records long, row_bytes_max long"
 
 Batches = Iterator["pa.RecordBatch"]
+Read = Callable[[Batches], Batches]
 
 
-def _encode_task(writer: RowWriter, batches: Batches) -> Batches:
+def _as_given(batches: Batches) -> Batches:
+    return batches
+
+
+def _encode_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
     from pyspark import TaskContext  # noqa: PLC0415  (in the worker)
 
     context = TaskContext.get()
-    return encode_rows(writer, context.partitionId() if context else 0, batches)
+    return encode_rows(writer, context.partitionId() if context else 0, read(batches))
 
 
 def _produce_task(writer: RowWriter, batches: Batches) -> Batches:
     return produce_encoded(writer, first_attempt_only(), batches)
 
 
-def _spread_task(writer: RowWriter, batches: Batches) -> Batches:
-    return write_spread(writer, first_attempt_only(), batches)
+def _spread_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+    return write_spread(writer, first_attempt_only(), read(batches))
 
 
-def _source_task(writer: RowWriter, batches: Batches) -> Batches:
-    return write_source(writer, first_attempt_only(), batches)
+def _source_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+    return write_source(writer, first_attempt_only(), read(batches))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +80,8 @@ class MicroBatchRun:
     on_step: OnStep
     rows_expected: int | None
     may_run_again: Callable[[], bool]
+    scan: BareScan | None = None
+    """What `rows` is made of, if it is the source and nothing else."""
 
     def execute(self) -> int:
         """Carry the micro-batch out; returns how many rows were written, 0 when it was done before."""
@@ -183,22 +191,23 @@ class MicroBatchRun:
     def _write(self, producer: ProducerIdentity, partitioning: Partitioning | None = None) -> int:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
-        rows = self._ordered(self.rows.coalesce(1) if writers == 1 else self.rows, writers)
+        given, read = self._feed()
+        rows = self._ordered(given.coalesce(1) if writers == 1 else given, writers)
         match partitioning or self.session.sink.partitioning:
             case Partitioning.KEYED if writers == 1:
                 # One task writes to every partition, so nothing has to be shuffled to its writer.
-                result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
+                result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
             case Partitioning.KEYED:
-                encoded = rows.mapInArrow(partial(_encode_task, writer), ENCODED_DDL)
+                encoded = rows.mapInArrow(partial(_encode_task, writer, read), ENCODED_DDL)
                 result = encoded.repartitionById(writers, "writer").mapInArrow(
                     partial(_produce_task, writer), RESULT_DDL
                 )
             case Partitioning.SPREAD:
-                result = rows.coalesce(writers).mapInArrow(partial(_spread_task, writer), RESULT_DDL)
+                result = rows.coalesce(writers).mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
             case Partitioning.SOURCE:
-                result = rows.mapInArrow(partial(_source_task, writer), RESULT_DDL)
+                result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
         is_keyed = (partitioning or self.session.sink.partitioning) is Partitioning.KEYED
-        found = self._collect(result, by_rows=writers > 1 and not is_keyed)
+        found = self._collect(result, by_rows=self.scan is None and writers > 1 and not is_keyed)
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [
@@ -206,7 +215,16 @@ class MicroBatchRun:
             for row in found
             if row.target != SUMMARY
         ]
-        return check_written(encoded_rows, written)
+        total = check_written(encoded_rows, written)
+        if self.scan is not None:
+            self.scan.tell_rows_read(total)
+        return total
+
+    def _feed(self) -> tuple[DataFrame, Read]:
+        """What Spark gives the tasks that write, and how they get rows from it."""
+        if self.scan is None:
+            return self.rows, _as_given
+        return self.scan.task_numbers(self.rows.sparkSession), self.scan.read
 
     def _ordered(self, rows: DataFrame, writers: int) -> DataFrame:
         """With `order_by`: all rows of a key in one task, and sorted there; each task's order is kept from then on."""

@@ -28,6 +28,7 @@ from semel.sinks.kafka import (
     LedgerMissing,
     Partitioning,
 )
+from semel.spark.bare_scan import BareScan
 from semel.spark.checkpoint import Checkpoint
 from semel.spark.micro_batch import MicroBatchRun
 from semel.world.clock import RealClock
@@ -145,7 +146,6 @@ class StreamRunner:
         if self._query is None or self._query.run_id != run_id:
             self._query = _find_query(rows, run_id, check_columns(rows, self._sink).columns)
         query_id, checkpoint = self._query.id, self._query.checkpoint
-        checked = rows.select(*self._query.columns) if self._query.has_more else rows
         if self._session is None:
             checkpoint.claim(self._pipeline)
             self._session = self._sink.open(self._pipeline)
@@ -161,14 +161,20 @@ class StreamRunner:
             is_replay=planned.planned_ms < self._started_ms,
             age_ms=RealClock().wall_ms() - planned.planned_ms,
         )
+        scan = self._bare_scan(rows, self._query) if planned.offsets is not None else None
         MicroBatchRun(
             session=self._session,
             micro_batch=micro_batch,
-            rows=checked,
+            rows=rows.select(*self._query.columns) if scan is None and self._query.has_more else rows,
             on_step=self._on_step,
             rows_expected=_expected(micro_batch),
             may_run_again=lambda: not checkpoint.is_stateful,
+            scan=scan,
         ).execute()
+
+    def _bare_scan(self, rows: DataFrame, query: _Query) -> BareScan | None:
+        """The source itself, if it is all there is to the rows and nobody wants them sorted."""
+        return BareScan.find(rows, query.columns, query.execution) if self._sink.order_by is None else None
 
 
 def _expected(micro_batch: MicroBatch) -> int | None:
@@ -185,6 +191,8 @@ class _Query:
 
     run_id: str
     id: str
+    execution: Any
+    """Spark's own, in the JVM."""
     checkpoint: Checkpoint
     columns: list[str]
     has_more: bool
@@ -207,5 +215,10 @@ def _find_query(rows: DataFrame, run_id: str, columns: list[str]) -> _Query:
         raise SinkError(f"Spark does not know the query {query_id} whose micro-batch this is")
     checkpoint = Checkpoint(spark, str(execution.resolvedCheckpointRoot()))
     return _Query(
-        run_id=run_id, id=str(query_id), checkpoint=checkpoint, columns=columns, has_more=rows.columns != columns
+        run_id=run_id,
+        id=str(query_id),
+        execution=execution,
+        checkpoint=checkpoint,
+        columns=columns,
+        has_more=rows.columns != columns,
     )

@@ -36,17 +36,18 @@ FORMAT = "semel"
 
 
 class TaskPartition(InputPartition):
-    """The ranges of one task, as Spark ships them."""
+    """One task as Spark ships it: its ranges, and all that reading them needs."""
 
-    def __init__(self, ranges: Task, topic_ids: Mapping[str, str]) -> None:
+    def __init__(self, ranges: Task, topic_ids: Mapping[str, str], options: SourceOptions) -> None:
         """Keep plain values: they are pickled once per task."""
         super().__init__([tuple(one) for one in ranges])
         self.topic_ids = {one.topic: topic_ids[one.topic] for one in ranges if one.topic in topic_ids}
+        self.options = options
 
-    def read(self, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    def read(self) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
         topic_ids = {topic: UUID(text) for topic, text in self.topic_ids.items()}
-        return read_ranges([OffsetRange(*one) for one in self.value], topic_ids, options)
+        return read_ranges([OffsetRange(*one) for one in self.value], topic_ids, self.options)
 
 
 class SemelBatchReader(DataSourceReader):
@@ -60,12 +61,12 @@ class SemelBatchReader(DataSourceReader):
         """Plan the tasks; one empty task when there is nothing to read, since Spark wants at least one."""
         ranges, topic_ids = plan_batch(self._options, KafkaView(self._options))
         tasks = plan_tasks(ranges, self._options.tasks, RecordSizes(self._options).of(ranges))
-        return [TaskPartition(task, topic_ids) for task in tasks or [()]]
+        return [TaskPartition(task, topic_ids, self._options) for task in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
         assert isinstance(partition, TaskPartition)
-        return partition.read(self._options)
+        return partition.read()
 
 
 class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -115,12 +116,12 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         last = SourceOffsets.decode(end)
         ranges = self._plan.ranges(SourceOffsets.decode(start), last)
         tasks = plan_tasks(ranges, self._options.tasks, self._sizes.of(ranges))
-        return [TaskPartition(task, last.topic_ids) for task in tasks]
+        return [TaskPartition(task, last.topic_ids, self._options) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
         assert isinstance(partition, TaskPartition)
-        return partition.read(self._options)
+        return partition.read()
 
 
 class SemelDataSource(DataSource):
