@@ -17,11 +17,15 @@ EVERY = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFault(Fault, ABC):
-    """Meets requests of one API (`api` None: of any), on one broker (0: on any), `times` times (0: until it ends)."""
+    """Meets requests of one API (`api` None: of any), on one broker (0: on any), `times` times (0: until it ends).
+
+    With `client`, only those of clients with this client.id.
+    """
 
     api: str | None = None
     broker: int = 0
     times: int = 1
+    client: str = ""
 
     @property
     @abstractmethod
@@ -36,4 +40,4 @@ class MessageFault(Fault, ABC):
         self._felt.undo = lambda: cluster.intercepts.remove(hook)
 
     def _meets(self, seen: Seen) -> bool:
-        return self.broker in (0, seen.broker_id)
+        return self.broker in (0, seen.broker_id) and self.client in ("", seen.client_id)

@@ -192,6 +192,15 @@ def test_refuse_request_on_one_broker(cluster: Cluster) -> None:
     assert (refusal.fired, elsewhere.fired) == (3, 0)
 
 
+def test_refuse_requests_of_one_client(cluster: Cluster) -> None:
+    refusal = RefuseRequest(api="Produce", code="NOT_ENOUGH_REPLICAS", client="raw")
+    others = RefuseRequest(api="Produce", client="semel")
+    with connected(cluster, leader_of(cluster)) as client, injected(cluster, others), injected(cluster, refusal):
+        assert produced(client) == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert produced(client) == ErrorCode.NONE
+    assert (refusal.fired, others.fired) == (1, 0)
+
+
 @pytest.mark.parametrize("kind", [LostSync, TornWrite])
 def test_a_crashed_machine_loses_what_it_had_not_synced(kind: type[LostSync] | type[TornWrite]) -> None:
     """One replica, no syncs: acknowledged records are gone. With a sync before each acknowledgement none is."""
