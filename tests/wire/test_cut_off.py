@@ -15,19 +15,20 @@ from semel.engine.embedded import Cluster
 from semel.errors import SinkError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch
-from semel.sinks.kafka import KafkaOutput, KafkaSession
+from semel.sinks.kafka import ANONYMOUS, KafkaOutput, KafkaSession
 from semel.sinks.ledger import Plan, plan_micro_batch
 from semel.wire.cluster import CoordinatorKind, WireCluster
 from semel.wire.offsets import CommittedOffset
+from semel.wire.produce import send_batches
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
 from tests.support.topics import create_topic
 from tests.support.waiting import eventually
 from tests.wire.conftest import MakeClient
+from tests.wire.records import batches_of
 
 CONTROLLER = 0
 TOPIC_OF = {CoordinatorKind.TRANSACTION: "__transaction_state", CoordinatorKind.GROUP: "__consumer_offsets"}
-FIND_COORDINATOR = 10
 QUICK = {"broker.session.timeout.ms": "600", "broker.heartbeat.interval.ms": "100"}
 
 
@@ -47,10 +48,17 @@ def whole(cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def replicated(whole: Cluster, request: pytest.FixtureRequest) -> str:
-    """A topic on all brokers, whose name is also that of a group and of a transactional id."""
-    name = f"r{abs(hash(request.node.nodeid)):x}"
-    create_topic(whole, name, partitions=1, replicas=3)
+def replicated(whole: Cluster, client: WireCluster, request: pytest.FixtureRequest) -> str:
+    """A topic on all brokers, whose name is also that of a group and of a transactional id with another coordinator."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    create_topic(whole, name, partitions=3, replicas=3)
+    homes = {kind: client.coordinator(kind, name, client.deadline()).id for kind in TOPIC_OF}
+    eventually(lambda: _all_in_sync(whole), what="all replicas are in sync")
+    if len(set(homes.values())) == 1:
+        place = place_of(whole, CoordinatorKind.GROUP, name)
+        whole.move_leader(place.topic, place.partition, homes[CoordinatorKind.GROUP] % 3 + 1)
+    for kind in TOPIC_OF:
+        client.forget_coordinator(kind, name)
     return name
 
 
@@ -59,14 +67,18 @@ def _all_in_sync(cluster: Cluster) -> bool:
     return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
 
 
-def cut_coordinator_off(cluster: Cluster, kind: CoordinatorKind, key: str) -> int:
-    """Split the coordinator from all others and wait until another is elected; the old one's broker id."""
+def place_of(cluster: Cluster, kind: CoordinatorKind, key: str) -> TopicPartition:
+    """The partition whose leader is the coordinator."""
     topic = TOPIC_OF[kind]
-    eventually(lambda: topic in cluster.core.state.topics and _all_in_sync(cluster), what="all replicas are in sync")
-    partition = coordinator_partition(key, len(cluster.core.state.topics[topic].partitions))
+    return TopicPartition(topic, coordinator_partition(key, len(cluster.core.state.topics[topic].partitions)))
+
+
+def cut_leader_off(cluster: Cluster, place: TopicPartition) -> int:
+    """Split a leader from all others and wait until another is elected; the old one's broker id."""
+    eventually(lambda: _all_in_sync(cluster), what="all replicas are in sync")
 
     def leader() -> int:
-        return cluster.core.state.topics[topic].partitions[partition].leader
+        return cluster.core.state.topics[place.topic].partitions[place.partition].leader
 
     old = leader()
     for other in {CONTROLLER, *cluster.core.brokers} - {old}:
@@ -89,9 +101,9 @@ def test_a_coordinator_that_does_not_answer_is_not_asked_who_it_is(
     transaction = begun(client, replicated)
     transaction.add_partitions([place], client.deadline())
     client.coordinator(CoordinatorKind.GROUP, replicated, client.deadline())
-    old = cut_coordinator_off(whole, kind, replicated)
+    old = cut_leader_off(whole, place_of(whole, kind, replicated))
     assert client.coordinator(kind, replicated, client.deadline()).id == old
-    hook = whole.intercept(FIND_COORDINATOR, Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
+    hook = whole.intercept("FindCoordinator", Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
     transaction.commit_offsets(replicated, {place: CommittedOffset(offset_next=1)}, client.deadline())
     transaction.end(client.deadline(), commit=True)
     assert hook.fired == 0
@@ -106,11 +118,43 @@ def test_a_coordinator_that_says_not_yet_for_ever_is_looked_for_again(
     transaction.commit_offsets(replicated, {place: CommittedOffset(offset_next=1)}, client.deadline())
     reader = client_of(whole.bootstrap, request_timeout_ms="1000", default_api_timeout_ms="20000")
     reader.coordinator(CoordinatorKind.GROUP, replicated, reader.deadline())
-    old = cut_coordinator_off(whole, CoordinatorKind.GROUP, replicated)
+    old = cut_leader_off(whole, place_of(whole, CoordinatorKind.GROUP, replicated))
     assert reader.coordinator(CoordinatorKind.GROUP, replicated, reader.deadline()).id == old
     transaction.end(client.deadline(), commit=True)  # the marker reaches only the new coordinator
     reading = TransactionClient(reader, replicated, timeout_ms=60_000)
     assert reading.ledger(replicated, reader.deadline(), [place]) == {place: CommittedOffset(offset_next=1)}
+
+
+def test_who_was_replaced_fences_nobody(whole: Cluster, client: WireCluster, replicated: str) -> None:
+    """It takes itself for both coordinators, and knows neither this producer epoch nor its transaction."""
+    place = TopicPartition(replicated, 0)
+    begun(client, replicated)
+    group, state = (place_of(whole, kind, replicated) for kind in (CoordinatorKind.GROUP, CoordinatorKind.TRANSACTION))
+    old = client.coordinator(CoordinatorKind.TRANSACTION, replicated, client.deadline()).id
+    whole.move_leader(group.topic, group.partition, old)
+    assert client.coordinator(CoordinatorKind.GROUP, replicated, client.deadline()).id == old
+    assert cut_leader_off(whole, state) == old
+    client.forget_coordinator(CoordinatorKind.TRANSACTION, replicated)
+    transaction = begun(client, replicated)
+    assert client.coordinator(CoordinatorKind.GROUP, replicated, client.deadline()).id == old
+    hook = whole.intercept("TxnOffsetCommit", Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
+    transaction.commit_offsets(replicated, {place: CommittedOffset(offset_next=1)}, client.deadline())
+    assert hook.fired == 1
+    transaction.end(client.deadline(), commit=True)
+
+
+@pytest.mark.parametrize("partition", range(3))
+def test_a_leader_that_does_not_acknowledge_is_not_asked_who_leads(
+    whole: Cluster, client: WireCluster, replicated: str, partition: int
+) -> None:
+    place = TopicPartition(replicated, partition)
+    send_batches(client, batches_of([place], 1), producer=ANONYMOUS, deadline=client.deadline())
+    old = cut_leader_off(whole, place)
+    assert client.leader(place, client.deadline()) == old
+    hook = whole.intercept("Metadata", Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
+    send_batches(client, batches_of([place], 1), producer=ANONYMOUS, deadline=client.deadline())
+    assert hook.fired == 0
+    assert client.leader(place, client.deadline()) != old
 
 
 def micro_batch(pipeline: str, source: TopicPartition, number: int) -> MicroBatch:
@@ -148,7 +192,7 @@ def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster,
     second = open_session(whole, replicated, **{"kafka.client.id": "second"})
     assert second.cluster is not first.cluster
     assert second.read_ledger().last is not None  # so it knows the coordinator
-    old = cut_coordinator_off(whole, CoordinatorKind.GROUP, replicated)
+    old = cut_leader_off(whole, place_of(whole, CoordinatorKind.GROUP, replicated))
     first.cluster.forget_coordinator(CoordinatorKind.GROUP, replicated)
     assert run_empty(first, 1) is Plan.RUN
     assert second.cluster.coordinator(CoordinatorKind.GROUP, replicated, second.cluster.deadline()).id == old

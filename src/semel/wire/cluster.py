@@ -126,11 +126,14 @@ class WireCluster:
             else:
                 backoff.wait(error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader"))
 
-    def forget(self, *topics: str) -> None:
-        """Ask for these topics again when they are next needed: a leader has moved."""
+    def forget(self, *topics: str, led_by: BrokerAddress | None = None) -> None:
+        """Ask for these topics again when they are next needed: a leader has moved.
+
+        The old one, `led_by`, is not the one to ask where to: cut off from the others, it would name itself.
+        """
         for topic in topics:
             self._own.topics.pop(topic, None)
-        self._own.doubted = frozenset({self._own.told_by})
+        self._own.doubted = frozenset({self._own.told_by, str(led_by)})
 
     def connection(self, broker_id: int, deadline: Deadline) -> Connection:
         """Give this thread's connection for data to a broker, made now if need be.
@@ -210,7 +213,7 @@ class WireCluster:
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
         """Look for it again when it is next needed: it has moved.
 
-        It is not the one to ask where to: cut off from the others, it would name itself until it hears from them.
+        It is not the one to ask where to, as in `forget`.
         """
         gone = self._own.coordinators.pop((kind, key), None)
         self._own.doubted = frozenset({self._own.told_by, str(gone)})

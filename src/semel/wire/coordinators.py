@@ -73,8 +73,9 @@ def ask_coordinator(cluster: WireCluster, request: Request[R], deadline: Deadlin
             error = failure
         attempts.note(error, code)
         if code is not None and not code.retriable:
-            raise attempts.judge(error)
-        if code is None or code in COORDINATOR_GONE or backoff.attempts >= NOT_YET_MAX:
+            if not _was_replaced(cluster, request, deadline):
+                raise attempts.judge(error)
+        elif code is None or code in COORDINATOR_GONE or backoff.attempts >= NOT_YET_MAX:
             cluster.forget_coordinator(request.kind, request.key)
         backoff.wait(attempts.judge(error))
 
@@ -89,6 +90,16 @@ def _ask_once(cluster: WireCluster, request: Request[R], deadline: Deadline) -> 
         )
     limit = cluster.request_deadline(deadline)
     return connection.call(request.message, request.response, limit, request.version_max)
+
+
+def _was_replaced(cluster: WireCluster, request: Request[R], deadline: Deadline) -> bool:
+    """Whether somebody else is the coordinator: who was replaced without knowing it refuses by what was once so."""
+    asked = cluster.coordinator(request.kind, request.key, deadline)
+    cluster.forget_coordinator(request.kind, request.key)
+    try:
+        return cluster.coordinator(request.kind, request.key, deadline) != asked
+    except SemelError:
+        return False
 
 
 def _worst_first(codes: list[int]) -> list[int]:

@@ -30,7 +30,7 @@ from semel.wire.connection import Connection, Sent, wait_for_answer
 from semel.wire.deadline import Deadline
 from semel.wire.leaders import by_topic
 from semel.wire.send_queue import Acknowledged, Batch, PartitionQueue, ProducerIdentity, QueuedBatch, stamped
-from semel.wire.topology import TopicPartition
+from semel.wire.topology import BrokerAddress, TopicPartition
 
 __all__ = ["Acknowledged", "Batch", "ProducerIdentity", "send_batches"]
 
@@ -245,9 +245,11 @@ class _Sender:
             for row in topic.partition_responses
         }
         for partition, batch in each.batches.items():
-            self._settle(partition, batch, rows.get(partition))
+            self._settle(partition, batch, rows.get(partition), each.connection.address)
 
-    def _settle(self, partition: TopicPartition, batch: QueuedBatch, row: PartitionProduceResponse | None) -> None:
+    def _settle(
+        self, partition: TopicPartition, batch: QueuedBatch, row: PartitionProduceResponse | None, asked: BrokerAddress
+    ) -> None:
         queue = self._queues[partition]
         if row is None:
             queue.put_back(batch, ConnectionFailure(f"the answer says nothing of {partition}"))
@@ -263,7 +265,7 @@ class _Sender:
         if not follows_a_failure and (not code.retriable or code in _HOPELESS):
             raise error
         queue.put_back(batch, error)
-        self._cluster.forget(partition.topic)
+        self._cluster.forget(partition.topic, led_by=asked)
 
     def _lose(self, connection: Connection, failure: ConnectionFailure) -> None:
         """Everything under way on this connection has to be sent again: whether it was appended is not known."""
@@ -273,7 +275,7 @@ class _Sender:
             self._under_way.remove(each)
             for partition, batch in each.batches.items():
                 self._queues[partition].put_back(batch, failure)
-                self._cluster.forget(partition.topic)
+                self._cluster.forget(partition.topic, led_by=connection.address)
 
     def _wait(self, resting: list[PartitionQueue]) -> None:
         assert resting[0].failure is not None
