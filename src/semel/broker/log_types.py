@@ -55,8 +55,7 @@ class OffsetAndTimestamp:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEnd:
+class EpochEnd(NamedTuple):
     """Where a leader epoch ends: the largest epoch at or below the one asked for, and the first offset after it."""
 
     leader_epoch: int

@@ -33,7 +33,11 @@ from semel.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
     ReplicaState,
+    SnapshotId,
 )
+
+# Shared by all answers, which replace them whole: a fetch of many partitions makes many rows.
+NO_DIVERGENCE, NO_LEADER, NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
 
 Found = tuple[TopicKey, Remembered, Partition | None]
 Row = tuple[TopicKey, Remembered, PartitionData]
@@ -174,6 +178,9 @@ def _read(
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
+        diverging_epoch=NO_DIVERGENCE,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
         aborted_transactions=() if isolation_level == READ_COMMITTED else None,
     )
     if asked.last_fetched_epoch >= 0 and _diverged(partition, row, data):
