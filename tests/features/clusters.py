@@ -34,11 +34,12 @@ class Kafka:
     name: str
     bootstrap: str
 
-    def topic(self, partitions: int = 1) -> str:
-        """Make a topic that no other test uses."""
+    def topic(self, partitions: int = 1, replicas: int = 1) -> str:
+        """Make a topic that no other test uses; of three replicas two must have a record before it is acknowledged."""
         name = f"shop-{next(_names)}"
+        config = {"min.insync.replicas": str(max(1, replicas - 1))}
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(WAIT_S_MAX)
+        admin.create_topics([NewTopic(name, partitions, replicas, config=config)])[name].result(WAIT_S_MAX)
         return name
 
     def fill(self, topic: str, records: int, *, keyed: bool = False) -> list[str]:

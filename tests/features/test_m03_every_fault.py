@@ -1,0 +1,124 @@
+"""M01, M02, M03 under every fault of a cluster of three brokers, through semel.Producer and semel.Consumer.
+
+Exactly once neither loses nor repeats, at least once never loses, at most once never repeats. A program that ends in an
+error is started again; the fault strikes in the middle of its work, and has to be felt.
+
+Keeps: K2 an error says whether it may have happened; K3 a commit whose outcome is unknown is asked for again; K4 an
+       unfinished record is neither counted as done nor skipped; K6 nothing is handed out while offsets are in doubt.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import semel
+from semel.faults import Entry, Fault, Schedule, played
+from semel.guarantee import Anomaly
+from tests.features.clusters import SETTINGS, Kafka
+from tests.features.strikes import STRIKES, WAITING, Scene, Strike
+from tests.features.surviving import LEAST, MOST, SESSION, TRANSACTIONS, WAYS, AtMoment, Errand, Way
+from tests.support.waiting import eventually
+
+RECORDS = 60
+NEVER = "never"
+CONFIG = SETTINGS | {
+    "broker.heartbeat.interval.ms": "100",
+    "broker.session.timeout.ms": "1000",
+    "replica.lag.time.max.ms": "1000",
+    "replica.fetch.wait.max.ms": "100",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Blow:
+    """The faults of one strike, which end by themselves or when the cell does."""
+
+    strike: Strike
+    scene: Scene
+    stack: ExitStack
+    faults: list[Fault] = field(default_factory=list)
+
+    def fall(self) -> None:
+        """Begin them all."""
+        self.faults += self.strike.aim(self.scene)
+        entries = [Entry(at_ms=0, fault=fault, duration_ms=self.strike.hold_ms) for fault in self.faults]
+        self.stack.enter_context(played(self.scene.cluster, Schedule(entries=entries)))
+        at_once = [fault for fault in self.faults if not isinstance(fault, WAITING)]
+        eventually(lambda: all(fault.fired for fault in at_once), what="the fault has begun")
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether every one of them was."""
+        return bool(self.faults) and all(fault.fired for fault in self.faults)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{fault} fired {fault.fired} times" for fault in self.faults)
+
+
+def all_in_sync(cluster: semel.Cluster) -> bool:
+    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
+    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
+
+
+def endure(cluster: semel.Cluster, way: Way, strike: Strike, store: Path) -> tuple[int, int]:
+    """Copy while the fault strikes; how many records are lost, and how many repeated."""
+    kafka = Kafka(name="embedded", bootstrap=cluster.bootstrap)
+    source, target = kafka.topic(2, replicas=3), kafka.topic(1, replicas=3)
+    values = kafka.fill(source, RECORDS, keyed=True)
+    kafka.commit_start(source, source, 2)
+    scene = Scene(cluster=cluster, source=source, target=target, name=source, apis=way.apis)
+    with ExitStack() as stack:
+        blow = Blow(strike=strike, scene=scene, stack=stack)
+        errand = Errand(
+            kafka=kafka,
+            source=source,
+            target=target,
+            values=values,
+            ends=kafka.ends(source),
+            store=store,
+            on_step=AtMoment(NEVER if strike.at_start else way.moment, blow.fall),
+        )
+        eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
+        if strike.at_start:
+            blow.fall()
+        way.survive(errand)
+        eventually(lambda: blow.is_felt, what=f"everything was felt: {blow}")
+    eventually(lambda: all_in_sync(cluster), what="everybody is back")
+    return way.check(errand, str(strike))
+
+
+# Some of the damage that a weaker declaration allows is certain to be done.
+HARMED = {
+    (MOST, "requests lost, at work"): Anomaly.LOST,
+    (MOST, "disk full"): Anomaly.LOST,
+    (LEAST, "answers lost, at work"): Anomaly.DUPLICATED,
+    (LEAST, "answers cut, at work"): Anomaly.DUPLICATED,
+}
+# The rest takes a quarter of an hour.
+SHORT = {
+    (MOST, "requests lost, at work"),
+    (LEAST, "answers lost, at work"),
+    (SESSION, "answers lost, at work"),
+    (TRANSACTIONS, "answers lost, at work"),
+    (TRANSACTIONS, "target's leader killed"),
+    (TRANSACTIONS, "transaction coordinator killed"),
+}
+CELLS = [
+    pytest.param(way, strike, id=f"{way}, {strike}", marks=() if (way, strike.name) in SHORT else pytest.mark.long)
+    for way in WAYS
+    for strike in STRIKES.values()
+    if not strike.needs or strike.needs in way.apis
+]
+
+
+@pytest.mark.parametrize(("way", "strike"), CELLS)
+def test_every_fault(way: Way, strike: Strike, tmp_path: Path) -> None:
+    with semel.Cluster(brokers=3, config=CONFIG, flush=strike.flush) as cluster:
+        missing, surplus = endure(cluster, way, strike, tmp_path / "results.db")
+    harm = HARMED.get((way, strike.name))
+    assert missing > 0 or harm is not Anomaly.LOST
+    assert surplus > 0 or harm is not Anomaly.DUPLICATED
