@@ -117,7 +117,10 @@ class Producer(Sender, Generic[Kind]):
         """Hand a record over; the result tells what became of it. When the queue is full, waits up to the limit."""
         delivery = self._delivery()
         try:
-            self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
+            if headers is None and not timestamp_ms:
+                self.produce(topic, value, key, partition, delivery)
+            else:
+                self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
         except Exception as error:  # noqa: BLE001 - told apart there
             self.send_again(error, topic, value, key, partition, delivery, None, timestamp_ms, headers)
         self._until_serve -= 1

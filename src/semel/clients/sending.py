@@ -1,7 +1,8 @@
 """`Sender`: what a producer and a transaction share: hand records over, wait for room in the queue, serve reports.
 
 Why: the way of one record through `Producer.send` or `Transaction.send` is the cost of semel over the bare library, so
-     each is one call of the library, with positional arguments, and everything that is rare is here.
+     each is one call of the library, with positional arguments and no more of them than are needed, and everything
+     that is rare is here.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from semel.clients.aside import Aside, Overrun
 from semel.clients.delivery import Failures
 from semel.clients.failures import Fate, KafkaFailure, failure, failure_in
 from semel.clients.library import never_free
 from semel.clients.sending import TIMED_OUT, Headers, Payload, Sender
 from semel.clients.steps import ClientStep, OnStep
-from semel.clients.within import Overrun, within
 from semel.errors import BrokerError, ConfigError, Outcome, OutcomeUnknownError, SemelError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Coordination:
         self.state = State.READY
         self.sources: list[Consumer] = []  # whose offsets are in the transaction
         self._ended: SemelError | None = None
+        self._aside = Aside()
 
     def own(self) -> None:
         """Take the transactional id over: fences older owners, finishes or aborts what they left open."""
@@ -136,7 +137,7 @@ class Coordination:
         try:
             self._try(
                 "the offsets are not part of the transaction",
-                lambda left_s: within(left_s + GRACE_S, call, offsets, group, left_s),
+                lambda left_s: self._aside.call(left_s + GRACE_S, call, offsets, group, left_s),
                 Outcome.DID_NOT_HAPPEN,
             )
         except Overrun:
@@ -226,7 +227,10 @@ class Transaction(Sender):
     ) -> None:
         """Hand a record over. It has no result of its own: the transaction has one for all."""
         try:
-            self.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+            if headers is None and not timestamp_ms:
+                self.produce(topic, value, key, partition)
+            else:
+                self.produce(topic, value, key, partition, None, None, timestamp_ms, headers)
         except Exception as error:  # noqa: BLE001 - told apart there
             self.send_again(error, topic, value, key, partition, None, None, timestamp_ms, headers)
 
