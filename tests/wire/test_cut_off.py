@@ -143,6 +143,26 @@ def test_who_was_replaced_fences_nobody(whole: Cluster, client: WireCluster, rep
     transaction.end(client.deadline(), commit=True)
 
 
+def test_a_leader_that_was_replaced_turns_nobody_away(whole: Cluster, client: WireCluster, replicated: str) -> None:
+    """It takes itself for the transaction's coordinator too, and has not heard that its partition was added."""
+    place = TopicPartition(replicated, 0)
+    begun(client, replicated)
+    old = client.coordinator(CoordinatorKind.TRANSACTION, replicated, client.deadline()).id
+    whole.move_leader(place.topic, place.partition, old)
+    assert client.leader(place, client.deadline()) == old
+    assert cut_leader_off(whole, place_of(whole, CoordinatorKind.TRANSACTION, replicated)) == old
+    client.forget_coordinator(CoordinatorKind.TRANSACTION, replicated)
+    transaction = begun(client, replicated)
+    transaction.add_partitions([place], client.deadline())
+    assert client.leader(place, client.deadline()) == old
+    assert transaction.identity is not None
+    hook = whole.intercept("Produce", Delay(ms=0), times=None, where=lambda seen: seen.broker_id == old)
+    batches = batches_of([place], 1, transactional=True)
+    send_batches(client, batches, producer=transaction.identity, deadline=client.deadline())
+    assert hook.fired == 1
+    transaction.end(client.deadline(), commit=True)
+
+
 @pytest.mark.parametrize("partition", range(3))
 def test_a_leader_that_does_not_acknowledge_is_not_asked_who_leads(
     whole: Cluster, client: WireCluster, replicated: str, partition: int

@@ -262,10 +262,18 @@ class _Sender:
             return
         error = error_of(row.error_code, f"writing to {partition}", row.error_message, Outcome.DID_NOT_HAPPEN)
         follows_a_failure = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.failed_before(batch)
-        if not follows_a_failure and (not code.retriable or code in _HOPELESS):
+        is_final = not follows_a_failure and (not code.retriable or code in _HOPELESS)
+        self._cluster.forget(partition.topic, led_by=asked)
+        if is_final and not self._was_replaced(partition, asked):
             raise error
         queue.put_back(batch, error)
-        self._cluster.forget(partition.topic, led_by=asked)
+
+    def _was_replaced(self, partition: TopicPartition, asked: BrokerAddress) -> bool:
+        """Whether somebody else leads: who was replaced without knowing it refuses by what was once so."""
+        try:
+            return self._cluster.leader(partition, self._cluster.request_deadline(self._deadline)) != asked.id
+        except SemelError:
+            return False
 
     def _lose(self, connection: Connection, failure: ConnectionFailure) -> None:
         """Everything under way on this connection has to be sent again: whether it was appended is not known."""
