@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ SPECULATIVE_WAIT_S_MAX = 900.0
 SPECULATION = "spark.speculation"
 # A local property of the driver's thread: Spark hands it to the tasks of its jobs.
 SECOND_ATTEMPTS_WAIT = "semel.second.attempts.wait"
+_watches = count()
 
 
 class SecondAttemptError(SinkError):
@@ -52,11 +54,14 @@ class JobWatch:
     """Knows which jobs ran between two moments, and whether any of their stages ran twice."""
 
     def __init__(self, context: SparkContext) -> None:
-        """Begin to watch this thread's job group."""
+        """Begin to watch the jobs that this thread starts.
+
+        By a tag of their own: a query's group has every job since it began, and each number is a question to the JVM.
+        """
         self._context = context
         self._tracker = context.statusTracker()
-        self._group = context.getLocalProperty("spark.jobGroup.id")
-        self._before = set(self._tracker.getJobIdsForGroup(self._group))
+        self._tag = f"semel-{next(_watches)}"
+        context.addJobTag(self._tag)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -73,19 +78,22 @@ class JobWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop looking."""
+        self._context.removeJobTag(self._tag)
         if self._thread is not None:
             self._over.set()
             self._thread.join()
             self._context.setLocalProperty(SECOND_ATTEMPTS_WAIT, "false")
 
-    def _jobs(self) -> list[int]:
-        return [job for job in self._tracker.getJobIdsForGroup(self._group) if job not in self._before]
+    def jobs(self) -> list[int]:
+        """Those it has seen so far, and no others of the query."""
+        scala: Any = self._context._jsc.sc()
+        return list(scala.statusTracker().getJobIdsForTag(self._tag))
 
     def _end_after_failure(self) -> None:
         """Cancel the jobs when a task has failed: its second attempt would wait for a first that is gone."""
         scala: Any = self._context._jsc.sc()
         while not self._over.wait(FAILURE_POLL_S):
-            for job in self._jobs():
+            for job in self.jobs():
                 if self._has_failed_tasks(job):
                     scala.cancelJob(job)
 
@@ -98,7 +106,7 @@ class JobWatch:
 
     def check_single_attempts(self) -> None:
         """Refuse when a stage of a job since then ran more than once; Spark's own books lag, so they are awaited."""
-        for job in self._jobs():
+        for job in self.jobs():
             for stage in self._finished_stages(job):
                 info = self._tracker.getStageInfo(stage)
                 if info is not None and info.currentAttemptId > 0:
