@@ -66,6 +66,7 @@ STAGE_RUNS_AGAIN = Cell(
     master="local[2]",
     more={"shuffle": 3, "padding": 100, "conf": {"spark.default.parallelism": "3"}},
 )
-SPECULATIVE = Cell(faults=(Fault(kind="slow-task", number=PER_TRIGGER - 2),), more={"conf": SPECULATION})
+# So few bytes that all rows of a second attempt fit between two workers, of which the second only waits.
+SPECULATIVE = Cell(faults=(Fault(kind="slow-task", number=PER_TRIGGER - 2),), more={"conf": SPECULATION, "padding": 1})
 # With speculation on, a task that fails must still end the run at once.
 SPECULATIVE_FAILS = Cell(faults=(late("task-fails"),), more={"conf": SPECULATION})

@@ -87,9 +87,6 @@ def scene_of(settings: Mapping[str, object], folder: str) -> Scene:
 def pass_rows(scene: Scene, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give rows on; in front of a fault's number, strike."""
     by_number = {fault.number: fault for fault in scene.faults}
-    context = TaskContext.get()
-    if context is not None and context.attemptNumber() > 0:
-        scene.mark(SECOND_ATTEMPT)
     for batch in batches:
         numbers = [int(str(text).split(" ", 1)[0]) for text in batch.column("value").to_pylist()]
         given = 0
@@ -128,8 +125,11 @@ def strike(scene: Scene, fault: Fault) -> None:
 
 
 def _wait_for_another_attempt(scene: Scene, fault: Fault) -> None:
-    """The first attempt goes on only when Spark has started a second one, and when that has written if it does."""
-    eventually(lambda: scene.marked(SECOND_ATTEMPT), WAIT_S_MAX, what="Spark starts a second attempt")
+    """The first attempt goes on only when a second one has come as far, and when that has written if it does."""
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        scene.mark(SECOND_ATTEMPT)
+    eventually(lambda: scene.marked(SECOND_ATTEMPT), WAIT_S_MAX, what="a second attempt comes as far")
     eventually(lambda: scene.landed() >= fault.landed_min, WAIT_S_MAX, what=f"{fault.landed_min} records landed")
     scene.mark(fault.mark)
 

@@ -64,6 +64,7 @@ def test_spark_speculates(cluster: semel.Cluster, standalone: StandaloneSpark, t
     pipeline = driven(cluster, tmp_path, SPECULATIVE, master=standalone.master)
     pipeline.finish()
     assert (tmp_path / SECOND_ATTEMPT).exists()
+    assert "does not write" not in pipeline.log()
     assert "is run again" not in pipeline.log()
     pipeline.check(ordered=False)
 
