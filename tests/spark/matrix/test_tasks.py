@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from semel.spark.arrow_limits import BYTES
 from tests.spark.matrix.conftest import Make
+from tests.spark.matrix.faulty_rows import WAIT_S_MAX, Scene
 from tests.spark.sink_jobs import read_all
+from tests.support.waiting import eventually
 
 SCHEMA = "key binary, value string"
+DIED = "died"
+DIES_AFTER_ROWS = 10
 FILLING = b" " + b"x" * 950_000
 
 
-def _die_once(marker: str, after_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _die_once(scene: Scene, landed_min: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give rows one by one, made big so that the first are sent before the last are there."""
     seen = 0
     for batch in batches:
@@ -28,7 +33,8 @@ def _die_once(marker: str, after_rows: int, batches: Iterator[pa.RecordBatch]) -
             seen += 1
             big = (row["value"].encode() + FILLING).decode()
             yield pa.RecordBatch.from_pylist([{"key": row["key"], "value": big}], schema=batch.schema)
-            if seen == after_rows and _is_first(marker):
+            if seen == DIES_AFTER_ROWS and scene.mark(DIED):
+                eventually(lambda: scene.landed() >= landed_min, WAIT_S_MAX, what="rows of the task have landed")
                 os._exit(17)
 
 
@@ -40,17 +46,26 @@ def _is_first(marker: str) -> bool:
     return True
 
 
+@pytest.fixture
+def _row_by_row(spark: SparkSession) -> Iterator[None]:
+    """Spark hands big rows on one by one."""
+    before = spark.conf.get(BYTES)
+    spark.conf.set(BYTES, "512k")
+    yield
+    spark.conf.set(BYTES, str(before))
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("_row_by_row")
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_a_task_dies_in_the_middle(make: Make, tmp_path: Path, partitioning: str) -> None:
-    marker = tmp_path / "died"
-
-    def shape(rows: DataFrame) -> DataFrame:
-        return rows.mapInArrow(partial(_die_once, str(marker), 10), SCHEMA)
-
-    pipeline = make(partitioning, shape=shape)
+    """Behind a shuffle nothing is sent before the last task has encoded; else the task dies with rows in the output."""
+    pipeline = make(partitioning)
+    scene = Scene(folder=str(tmp_path), bootstrap=pipeline.bootstrap, output=pipeline.topic, faults=())
+    landed_min = 1 if partitioning == "spread" else 0
+    pipeline.shape = lambda rows: rows.mapInArrow(partial(_die_once, scene, landed_min), SCHEMA)
     assert pipeline.survive() == []
-    assert marker.exists()
+    assert scene.marked(DIED)
     pipeline.check()
     if partitioning == "spread":
         seen = read_all(pipeline.bootstrap, pipeline.topic, isolation="read_uncommitted")
