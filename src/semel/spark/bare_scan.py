@@ -62,10 +62,10 @@ class BareScan:
         tasks = () if node is None else _planned_tasks(node, columns)
         return cls(read=ReadPlanned(tasks=tasks), node=node) if tasks else None
 
-    def task_numbers(self, spark: SparkSession) -> DataFrame:
-        """One row for each planned task, each in a partition of its own."""
+    def task_numbers(self, spark: SparkSession, tasks_max: int | None) -> DataFrame:
+        """One row for each planned task, each in a task of its own or in so many, neighbours together."""
         count = len(self.read.tasks)
-        return spark.range(0, count, 1, count)
+        return spark.range(0, count, 1, min(count, tasks_max or count))
 
     def tell_rows_read(self, rows: int) -> None:
         """Let the query's progress say how much was read, which Spark has not seen."""

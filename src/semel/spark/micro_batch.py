@@ -191,9 +191,10 @@ class MicroBatchRun:
     def _write(self, producer: ProducerIdentity, partitioning: Partitioning | None = None) -> int:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
-        given, read = self._feed()
-        rows = self._ordered(given.coalesce(1) if writers == 1 else given, writers)
-        match partitioning or self.session.sink.partitioning:
+        chosen = partitioning or self.session.sink.partitioning
+        given, read = self._feed(writers if writers == 1 or chosen is Partitioning.SPREAD else None)
+        rows = self._ordered(given, writers)
+        match chosen:
             case Partitioning.KEYED if writers == 1:
                 # One task writes to every partition, so nothing has to be shuffled to its writer.
                 result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
@@ -203,11 +204,11 @@ class MicroBatchRun:
                     partial(_produce_task, writer), RESULT_DDL
                 )
             case Partitioning.SPREAD:
-                result = rows.coalesce(writers).mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
+                result = rows.mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
             case Partitioning.SOURCE:
                 result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
-        is_keyed = (partitioning or self.session.sink.partitioning) is Partitioning.KEYED
-        found = self._collect(result, by_rows=self.scan is None and writers > 1 and not is_keyed)
+        by_rows = self.scan is None and writers > 1 and chosen is not Partitioning.KEYED
+        found = self._collect(result, by_rows=by_rows)
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [
@@ -220,11 +221,11 @@ class MicroBatchRun:
             self.scan.tell_rows_read(total)
         return total
 
-    def _feed(self) -> tuple[DataFrame, Read]:
-        """What Spark gives the tasks that write, and how they get rows from it."""
-        if self.scan is None:
-            return self.rows, _as_given
-        return self.scan.task_numbers(self.rows.sparkSession), self.scan.read
+    def _feed(self, tasks_max: int | None) -> tuple[DataFrame, Read]:
+        """What Spark gives the tasks that write, in at most so many, and how they get rows from it."""
+        if self.scan is not None:
+            return self.scan.task_numbers(self.rows.sparkSession, tasks_max), self.scan.read
+        return self.rows if tasks_max is None else self.rows.coalesce(tasks_max), _as_given
 
     def _ordered(self, rows: DataFrame, writers: int) -> DataFrame:
         """With `order_by`: all rows of a key in one task, and sorted there; each task's order is kept from then on."""
