@@ -48,6 +48,24 @@ def test_the_older_one_is_fenced(copy: Job, step: CommitStep) -> None:
     newer.own()
 
 
+@pytest.mark.parametrize("step", [CommitStep.LEDGER_READ, CommitStep.OFFSETS_WRITTEN])
+def test_at_most_once_the_rows_are_written_by_one(copy: Job, step: CommitStep, tmp_path: Path) -> None:
+    """A newer driver does the same micro-batch while the older one is about to."""
+    copy.guarantee = "at_most_once"
+    newer = replace(copy, checkpoint=str(tmp_path / "newer"))
+    taken: list[CommitStep] = []
+
+    def take_over(now: CommitStep) -> None:
+        if now is step and not taken:
+            taken.append(now)
+            newer.finish()
+
+    failure = copy.run(take_over) or ""
+    assert taken
+    assert "a newer driver has taken over" in failure
+    check_once(copy.output(), range(60), ordered=True)
+
+
 def test_the_older_one_wakes_up_after_the_newer_has_finished(copy: Job) -> None:
     """The same checkpoint, copied: the newer driver does all there is; the older one then writes nothing."""
     done: list[int] = []

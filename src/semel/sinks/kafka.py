@@ -240,6 +240,6 @@ class KafkaSession:
         self._open_until = None
 
     def commit_ledger(self, micro_batch: MicroBatch) -> None:
-        """Write the ledger entries by themselves: for the guarantees that do not need them together with the rows."""
+        """Write the ledger entries by themselves: for at least once, which may repeat rows."""
         entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
         commit_offsets(self.cluster, self.pipeline, entries, deadline=self.cluster.deadline())

@@ -17,6 +17,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext, TaskContext
 
 from semel.errors import SinkError
@@ -106,11 +107,23 @@ class JobWatch:
 
     def check_single_attempts(self) -> None:
         """Refuse when a stage of a job since then ran more than once; Spark's own books lag, so they are awaited."""
+        self._await_books()
         for job in self.jobs():
             for stage in self._finished_stages(job):
                 info = self._tracker.getStageInfo(stage)
                 if info is not None and info.currentAttemptId > 0:
                     raise SecondAttemptError(f"stage {stage} of job {job} ran more than once")
+
+    def _await_books(self) -> None:
+        """Wait until Spark has written down all that happened: a job it has not heard of yet would not be looked at."""
+        scala: Any = self._context._jsc.sc()
+        try:
+            scala.listenerBus().waitUntilEmpty(int(STATUS_WAIT_S_MAX * 1000))
+        except Py4JJavaError as error:
+            raise SecondAttemptError(
+                "Spark's listeners lag behind, so whether stages ran twice is unknown",
+                because=str(error.java_exception),
+            ) from None
 
     def _finished_stages(self, job: int) -> list[int]:
         deadline = time.monotonic() + STATUS_WAIT_S_MAX

@@ -171,12 +171,20 @@ class MicroBatchRun:
         return total
 
     def _at_most_once(self) -> int:
+        """The ledger first, in a transaction of its own: of two drivers only one gets to write the rows."""
+        self.session.own()
+        self.on_step(CommitStep.OWNED)
         ledger = self.session.read_ledger()
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0
         producer = self.session.own_nothing()
-        self.session.commit_ledger(self.micro_batch)
+        try:
+            self.session.add_offsets(self.micro_batch)
+            self.on_step(CommitStep.OFFSETS_WRITTEN)
+            self.session.commit()
+        except SemelError as error:
+            self._recover(error, RUNS_MAX)
         self.on_step(CommitStep.COMMITTED)
         with self._watch():
             total = self._write(producer)
