@@ -51,6 +51,9 @@ from semel.engine.apache import ApacheCluster
 
 CODECS = ("lz4", "zstd")
 SIZES_BYTES = (100, 1_000)
+TABLES = {f"{codec}-{size}": (size, codec) for size, codec in product(SIZES_BYTES, CODECS)}
+FIRST_TABLE = next(iter(TABLES))
+PARTS = (*TABLES, "triggers", "partitions", "memory")
 BYTES_IN_ALL = 300_000_000
 QUICK_BYTES_IN_ALL = 20_000_000
 JOBS = {
@@ -231,31 +234,39 @@ def show_partitions(results: dict[str, Samples]) -> None:
     print()
 
 
+def measure_tables(spark: SparkSession, bootstrap: str, options: Options) -> dict[str, object]:
+    """Rates by codec and size."""
+    results: dict[str, object] = {}
+    for label, (value_bytes, codec) in TABLES.items():
+        if label in options.only and (label == FIRST_TABLE or not options.quick):
+            rates = measure_rates(spark, bootstrap, options, value_bytes, codec)
+            show_rates(label, rates)
+            show_cpu(label, rates)
+            show_starts(rates)
+            results[label] = rates
+    return results
+
+
 def measure_all(spark: SparkSession, bootstrap: str, options: Options) -> dict[str, object]:
     """One table after the other."""
-    results: dict[str, object] = {}
-    sizes, codecs = (SIZES_BYTES[:1], CODECS[:1]) if options.quick else (SIZES_BYTES, CODECS)
-    for value_bytes, codec in product(sizes, codecs):
-        label = f"{codec}, {value_bytes} bytes"
-        rates = measure_rates(spark, bootstrap, options, value_bytes, codec)
-        show_rates(label, rates)
-        show_cpu(label, rates)
-        show_starts(rates)
-        results[label] = rates
-    with filled(spark, bootstrap, 1_000, SIZES_BYTES[0], CODECS[0]) as work:
-        triggers = measure_triggers(work, options)
-    show_triggers("500 rows/s", triggers)
-    partitions = measure_partitions(spark, options)
-    show_partitions(partitions)
-    memory = measure_memory(spark, bootstrap, options)
-    print_table(list(memory), [[f"{figure:,.0f}" for figure in memory.values()]])
-    print(f"target: below {MEMORY_MB_MAX} MB")
-    return results | {"triggers": triggers, "partitions": partitions, "memory": memory}
+    results = measure_tables(spark, bootstrap, options)
+    if "triggers" in options.only:
+        with filled(spark, bootstrap, 1_000, SIZES_BYTES[0], CODECS[0]) as work:
+            results["triggers"] = triggers = measure_triggers(work, options)
+        show_triggers("500 rows/s", triggers)
+    if "partitions" in options.only:
+        results["partitions"] = partitions = measure_partitions(spark, options)
+        show_partitions(partitions)
+    if "memory" in options.only:
+        results["memory"] = memory = measure_memory(spark, bootstrap, options)
+        print_table(list(memory), [[f"{figure:,.0f}" for figure in memory.values()]])
+        print(f"target: below {MEMORY_MB_MAX} MB")
+    return results
 
 
 def main() -> None:
     """Start a broker and a session, measure everything."""
-    options = Options.parse(__doc__)
+    options = Options.parse(__doc__, PARTS)
     print(options.note)
     with (
         ApacheCluster(brokers=1, heap_mb=APACHE_HEAP_MB, config=APACHE_CONFIG | EMPTY_SOON) as server,
