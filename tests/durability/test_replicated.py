@@ -241,6 +241,8 @@ def test_what_was_acknowledged_is_there_once(seconds: int) -> None:
         found = read_all(cluster.bootstrap)
     judge_plain(writing, found)
     judge_pairs(transacting, found)
+    sizes = {name: len(getattr(transacting, name)) for name in ("committed", "aborted", "unknown")}
+    print(f"\n{seconds} s, {dict(faults.fired)}; {len(writing.acknowledged)} acknowledged; {sizes}")  # noqa: T201
 
 
 def judge_plain(writing: Writing, found: Counter[str]) -> None:
