@@ -76,11 +76,6 @@ def wanted_settings(master: str) -> tuple[Setting, ...]:
             because="workers must run the Python that semel is installed in",
         ),
         Setting(name="SPARK_LOCAL_IP", value="127.0.0.1", because="a local session needs no other network"),
-        Setting(
-            name="spark.python.unix.domain.socket.enabled",
-            value="true",
-            because="a Kafka client that looks for a broker of yesterday could knock at a worker's port, and break it",
-        ),
     )
 
 

@@ -43,6 +43,9 @@ def start_spark(settings: Settings) -> "SparkSession":
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": settings["folder"] + "/local",
+        # A Kafka client that looks for a broker of yesterday could knock at a worker's port, and break it.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": ".",
         # Both executors are there before the first task starts, so that each holds a part of every shuffle.
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
