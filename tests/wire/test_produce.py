@@ -295,6 +295,18 @@ def test_batches_without_an_answer_at_the_deadline_may_have_happened(
     assert unknown.value.outcome is Outcome.UNKNOWN
 
 
+def test_a_leader_looked_for_until_the_deadline_leaves_the_outcome_open(
+    cluster: Cluster, client_of: MakeClient, topic: str, who: ProducerIdentity
+) -> None:
+    """The batch was appended, its answer lost, and nobody says who leads now."""
+    client = client_of(cluster.bootstrap)
+    lost = cluster.intercept("Produce", DropResponse())
+    asked = cluster.intercept("Metadata", DropRequest(then=After.SILENCE), times=None, where=lambda _: lost.fired > 0)
+    with pytest.raises(OutcomeUnknownError, match="1 batches were not acknowledged"):
+        send_batches(client, batches_of([TopicPartition(topic, 0)], 1), producer=who, deadline=client.deadline(500))
+    assert asked.fired
+
+
 def test_a_refusal_until_the_deadline_did_not_happen(
     cluster: Cluster, client_of: MakeClient, topic: str, who: ProducerIdentity
 ) -> None:

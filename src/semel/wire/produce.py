@@ -160,7 +160,7 @@ class _Sender:
         for queue in self._queues.values():
             if not queue.may_send(UNDER_WAY_MAX):
                 continue
-            leader = self._cluster.leader(queue.partition, self._deadline)
+            leader = self._leader(queue.partition)
             # The new leader must not get a batch before the old one has answered for those before it.
             if not queue.under_way or queue.leader == leader:
                 queue.leader = leader
@@ -172,6 +172,14 @@ class _Sender:
                 for queue in queues:
                     queue.failure = failure
                 self._cluster.forget(*{queue.partition.topic for queue in queues})
+
+    def _leader(self, partition: TopicPartition) -> int:
+        try:
+            return self._cluster.leader(partition, self._deadline)
+        except SemelError as last:
+            if self._deadline.expired:
+                raise self._not_in_time(last) from None
+            raise
 
     def _send(self, leader: int, queues: list[PartitionQueue]) -> None:
         connection = self._cluster.connection(leader, self._deadline)
