@@ -50,6 +50,7 @@ class Client:
         self._channels: dict[Address, Channel] = {}
         self._nodes: dict[int, Address] = {}
         self._led: dict[Place, Led] = {}
+        self._newest_epochs: dict[Place, int] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
 
     async def pause(self, ms_max: float = BACKOFF_MS) -> None:
@@ -91,7 +92,13 @@ class Client:
         self._nodes |= {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         for row in (row for found in answer.topics for row in found.partitions):
             if not row.error_code and row.leader_id >= 0:
-                self._led[topic, row.partition_index] = Led(row.leader_id, row.leader_epoch)
+                self._believe((topic, row.partition_index), Led(row.leader_id, row.leader_epoch))
+
+    def _believe(self, place: Place, led: Led) -> None:
+        """Nobody is believed who tells of an older leader than is known: the Java client does so too (KIP-320)."""
+        if led.leader_epoch >= self._newest_epochs.get(place, 0):
+            self._newest_epochs[place] = led.leader_epoch
+            self._led[place] = led
 
     async def ask_coordinator(self, kind: int, key: str, request: Message, response: type[M], version: int) -> M:
         """Ask the coordinator of a group or a transactional id."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from semel.history import Inject, Judgement, Op, Verdict
+from semel.history import Inject, Judgement, Op, Outcome, Settle, Verdict
 from semel.history.laws import judge_all
 from semel.history.view import acts
-from semel.sim.activity import Activity
+from semel.sim.activity import HEALED_MS_MAX, Activity
 from semel.sim.members import Member
 from semel.sim.offsets import GroupWatch, Offsets
 from semel.sim.options import BROKERS, Options, draw_options
@@ -24,6 +24,7 @@ from semel.sim.transactions import Transactions
 from semel.world.loop import VirtualLoop, run_virtual
 
 LOOKS_MS = 3_000
+WHOLE_MS = 100
 RUN_MS_MAX = 600_000
 STEPS_MAX = 400_000
 
@@ -96,6 +97,7 @@ async def _play(stage: Stage) -> None:
     looks = loop.create_task(_look_again_and_again(stage))
     await Schedule(stage).run()
     await _finish({activity: at_work[activity] for activity in writers})
+    await _await_replicas(stage)
     await _finish({activity: at_work[activity] for activity in readers})
     looks.cancel()
     stage.look_inside()
@@ -127,6 +129,17 @@ async def _finish(at_work: dict[Activity, asyncio.Task[None]]) -> None:
     for activity in at_work:
         activity.stopping = True
     await asyncio.gather(*at_work.values())
+
+
+async def _await_replicas(stage: Stage) -> None:
+    """Before the last look: a new leader shows what was acknowledged when enough others have followed it."""
+    invoked = stage.recorder.begin()
+    clock = stage.worlds[0].clock
+    deadline_ms = clock.monotonic_ms() + HEALED_MS_MAX
+    while not stage.is_whole and clock.monotonic_ms() < deadline_ms:
+        await clock.sleep_ms(WHOLE_MS)
+    outcome = Outcome.OK if stage.is_whole else Outcome.FAILED
+    stage.recorder.end("cluster", Settle(what="bring every replica in sync"), outcome, invoked)
 
 
 async def _look_again_and_again(stage: Stage) -> None:

@@ -111,8 +111,9 @@ class Sender:
             if todo:
                 self._client.forget_leader(place)
                 await self._client.pause()
-        for one in everything:
-            self._record(place, one, transaction)
+        for number, one in enumerate(everything):
+            is_overtaken = any(later.acknowledged for later in everything[number + 1 :])
+            self._record(place, one, transaction, is_overtaken=is_overtaken)
         fatal = next((one.fatal for one in todo if one.fatal), None)
         return fatal or (ErrorCode.REQUEST_TIMED_OUT if todo else None)
 
@@ -157,7 +158,7 @@ class Sender:
             topic_data=[TopicProduceData(name=place[0], partition_data=rows)],
         )
 
-    def _record(self, place: Place, one: Outgoing, transaction: str) -> None:
+    def _record(self, place: Place, one: Outgoing, transaction: str, *, is_overtaken: bool) -> None:
         outcome = Outcome.OK if one.acknowledged else one.attempts.outcome
         for delta, (value, invoked) in enumerate(zip(one.values, one.invoked, strict=True)):
             act = Send(
@@ -167,6 +168,6 @@ class Sender:
                 producer=self.identity.name,
                 transaction=transaction,
                 offset=one.base_offset + delta if one.base_offset >= 0 else -1,
-                gap=one.fatal is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                gap=one.fatal is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_overtaken,
             )
             self._client.recorder.end(self._client.name, act, outcome, invoked, one.attempts.error)

@@ -91,6 +91,20 @@ class Stage:
         """Write down that a fault of this kind struck, or without one that something ended."""
         self.recorder.note("faults", Inject(kind=kind, text=text))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every replica is in sync and every leader can show all that it holds."""
+        return all(
+            len(place.isr) == len(place.replicas) and self._shows_all(topic.name, index, place.leader)
+            for topic in self.cluster.state.topics.values()
+            for index, place in enumerate(topic.partitions)
+        )
+
+    def _shows_all(self, topic: str, index: int, leader: int) -> bool:
+        broker = self.cluster.brokers.get(leader)
+        partition = None if broker is None else broker.replicas.get((topic, index))
+        return partition is not None and partition.log.high_watermark == partition.log.log_end_offset
+
     def look_inside(self) -> None:
         """Write down what every running replica holds at this moment."""
         for broker_id, broker in sorted(self.cluster.brokers.items()):

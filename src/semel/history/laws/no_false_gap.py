@@ -1,6 +1,8 @@
 """No false gap: the next batch of an idempotent producer is never refused as out of order.
 
 A leader that has forgotten what it acknowledged, or never learnt it from the leader before, would refuse it so.
+Unless a later batch was taken before it: of a producer that it has never heard of, a leader takes any batch as the
+first (KIP-360), and the one before that, refused for another reason and sent again, comes too late.
 Weighs only records outside transactions: a transaction that a newer owner has aborted may be refused in this way.
 """
 
