@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from semel.cli.demo_pipeline import RUN_S_MAX
@@ -23,6 +24,7 @@ from semel.guarantee import Guarantee
 from semel.sinks.base import CommitStep
 
 END_S_MAX = 20.0
+WORKERS_S_MAX = 5.0
 POLL_S = 0.02
 SHOWN_LINES_MAX = 8
 SHOWN_CHARACTERS_MAX = 300
@@ -63,12 +65,16 @@ class Driver:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        pause = threading.Event()
-        for _ in range(int(END_S_MAX / POLL_S)):
-            if not session_members(self._process.pid):
-                return
-            pause.wait(POLL_S)
-        for member in session_members(self._process.pid):
+        started_s = time.monotonic()
+        while (taken_s := time.monotonic() - started_s) < END_S_MAX and (members := session_members(self._process.pid)):
+            if taken_s > WORKERS_S_MAX:
+                _kill(members)
+            time.sleep(POLL_S)
+
+
+def _kill(members: Sequence[int]) -> None:
+    for member in members:
+        with suppress(ProcessLookupError):  # it has just ended by itself
             os.kill(member, signal.SIGKILL)
 
 
