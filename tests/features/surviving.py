@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -55,7 +55,15 @@ class Errand:
     values: list[str]
     ends: tuple[int, ...]
     store: Path
-    on_step: Callable[[str], None]
+    on_step: Callable[[str], None] = lambda _: None
+
+    @classmethod
+    def prepared(cls, kafka: Kafka, records: int, store: Path) -> Self:
+        """Something to copy on three replicas, and a group that stands at its beginning."""
+        source, target = kafka.topic(2, replicas=3), kafka.topic(1, replicas=3)
+        values = kafka.fill(source, records, keyed=True)
+        kafka.commit_start(source, source, 2)
+        return cls(kafka=kafka, source=source, target=target, values=values, ends=kafka.ends(source), store=store)
 
     @property
     def name(self) -> str:

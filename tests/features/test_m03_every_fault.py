@@ -10,7 +10,7 @@ Keeps: K2 an error says whether it may have happened; K3 a commit whose outcome 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from semel.guarantee import Anomaly
 from tests.features.clusters import SETTINGS, Kafka
 from tests.features.strikes import STRIKES, WAITING, Scene, Strike
 from tests.features.surviving import LEAST, MOST, SESSION, TRANSACTIONS, WAYS, AtMoment, Errand, Way
+from tests.support.topics import all_in_sync
 from tests.support.waiting import eventually
 
 RECORDS = 60
@@ -59,29 +60,14 @@ class Blow:
         return ", ".join(f"{fault} fired {fault.fired} times" for fault in self.faults)
 
 
-def all_in_sync(cluster: semel.Cluster) -> bool:
-    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
-    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
-
-
 def endure(cluster: semel.Cluster, way: Way, strike: Strike, store: Path) -> tuple[int, int]:
     """Copy while the fault strikes; how many records are lost, and how many repeated."""
     kafka = Kafka(name="embedded", bootstrap=cluster.bootstrap)
-    source, target = kafka.topic(2, replicas=3), kafka.topic(1, replicas=3)
-    values = kafka.fill(source, RECORDS, keyed=True)
-    kafka.commit_start(source, source, 2)
-    scene = Scene(cluster=cluster, source=source, target=target, name=source, apis=way.apis)
+    errand = Errand.prepared(kafka, RECORDS, store)
+    scene = Scene(cluster=cluster, source=errand.source, target=errand.target, name=errand.name, apis=way.apis)
     with ExitStack() as stack:
         blow = Blow(strike=strike, scene=scene, stack=stack)
-        errand = Errand(
-            kafka=kafka,
-            source=source,
-            target=target,
-            values=values,
-            ends=kafka.ends(source),
-            store=store,
-            on_step=AtMoment(NEVER if strike.at_start else way.moment, blow.fall),
-        )
+        errand = replace(errand, on_step=AtMoment(NEVER if strike.at_start else way.moment, blow.fall))
         eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
         if strike.at_start:
             blow.fall()

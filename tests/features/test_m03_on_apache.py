@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -100,23 +100,12 @@ class Blow:
 
 def endure(nodes: Nodes, way: Way, role: str, verb: str, store: Path) -> None:
     """Copy while a node is struck, and count what came out."""
-    kafka = nodes.kafka
-    source, target = kafka.topic(2, replicas=3), kafka.topic(1, replicas=3)
-    values = kafka.fill(source, RECORDS, keyed=True)
-    kafka.commit_start(source, source, 2)
-    places = {"target's leader": (target, 0), "source's leader": (source, 0)}
+    errand = Errand.prepared(nodes.kafka, RECORDS, store)
+    places = {"target's leader": (errand.target, 0), "source's leader": (errand.source, 0)}
     internal = {"group coordinator": GROUPS, "transaction coordinator": OWNERS}
-    place = places.get(role) or nodes.coordinator(internal[role], source)
+    place = places.get(role) or nodes.coordinator(internal[role], errand.name)
     blow = Blow(nodes=nodes, place=place, verb=verb)
-    errand = Errand(
-        kafka=kafka,
-        source=source,
-        target=target,
-        values=values,
-        ends=kafka.ends(source),
-        store=store,
-        on_step=AtMoment(way.moment, blow.fall),
-    )
+    errand = replace(errand, on_step=AtMoment(way.moment, blow.fall))
     way.survive(errand)
     eventually(lambda: blow.is_felt, WAIT_S_MAX, what="another node leads")
     way.check(errand, f"{role} {verb}")

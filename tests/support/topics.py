@@ -1,4 +1,4 @@
-"""Topics for tests, made without a client."""
+"""Topics for tests, made and looked at without a client."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def create_topic(
     with Wire.to_broker(cluster) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0]
+
+
+def all_in_sync(cluster: Cluster) -> bool:
+    """Whether every partition has a leader and all of its replicas follow."""
+    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
+    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
 
 
 def produce(cluster: Cluster, topic: str, count: int, *, partition: int = 0, producer_id: int = -1) -> None:

@@ -22,7 +22,7 @@ from semel.wire.offsets import CommittedOffset
 from semel.wire.produce import send_batches
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
-from tests.support.topics import create_topic
+from tests.support.topics import all_in_sync, create_topic
 from tests.support.waiting import eventually
 from tests.wire.conftest import MakeClient
 from tests.wire.records import batches_of
@@ -44,7 +44,7 @@ def whole(cluster: Cluster) -> Iterator[Cluster]:
     """The cluster, healed after the test."""
     yield cluster
     cluster.heal()
-    eventually(lambda: _all_in_sync(cluster), what="all replicas are in sync")
+    eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
 
 
 @pytest.fixture
@@ -53,18 +53,13 @@ def replicated(whole: Cluster, client: WireCluster, request: pytest.FixtureReque
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     create_topic(whole, name, partitions=3, replicas=3)
     homes = {kind: client.coordinator(kind, name, client.deadline()).id for kind in TOPIC_OF}
-    eventually(lambda: _all_in_sync(whole), what="all replicas are in sync")
+    eventually(lambda: all_in_sync(whole), what="all replicas are in sync")
     if len(set(homes.values())) == 1:
         place = place_of(whole, CoordinatorKind.GROUP, name)
         whole.move_leader(place.topic, place.partition, homes[CoordinatorKind.GROUP] % 3 + 1)
     for kind in TOPIC_OF:
         client.forget_coordinator(kind, name)
     return name
-
-
-def _all_in_sync(cluster: Cluster) -> bool:
-    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
-    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
 
 
 def place_of(cluster: Cluster, kind: CoordinatorKind, key: str) -> TopicPartition:
@@ -75,7 +70,7 @@ def place_of(cluster: Cluster, kind: CoordinatorKind, key: str) -> TopicPartitio
 
 def cut_leader_off(cluster: Cluster, place: TopicPartition) -> int:
     """Split a leader from all others and wait until another is elected; the old one's broker id."""
-    eventually(lambda: _all_in_sync(cluster), what="all replicas are in sync")
+    eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
 
     def leader() -> int:
         return cluster.core.state.topics[place.topic].partitions[place.partition].leader

@@ -21,6 +21,7 @@ from semel.wire.cluster import CoordinatorKind, shared_cluster
 from semel.wire.settings import WireSettings
 from tests.spark.matrix.conftest import Make
 from tests.spark.matrix.replay import Replay
+from tests.support.topics import all_in_sync
 from tests.support.waiting import eventually
 
 BROKERS = (1, 2, 3)
@@ -46,11 +47,6 @@ def mended(cluster: semel.Cluster) -> Iterator[semel.Cluster]:
     for broker_id in set(BROKERS) - set(cluster.core.brokers):
         cluster.restart(broker_id)
     eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
-
-
-def all_in_sync(cluster: semel.Cluster) -> bool:
-    places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
-    return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
 
 
 def leader_of(cluster: semel.Cluster, topic: str, partition: int) -> int:
