@@ -1,4 +1,4 @@
-"""From its second micro-batch on the sink knows how large rows are, and goes by it until something fails."""
+"""What is known of the size of rows: a stream has it from its last micro-batch, until a run fails; a batch job guesses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import semel
 from semel.errors import SinkError
 from semel.spark import arrow_limits, micro_batch
-from tests.spark.sink_jobs import Job, check_once, fill, new_topics
+from tests.spark.sink_jobs import Job, check_once, fill, new_topics, read_all
 
 ROWS = 60
 PER_TRIGGER = 20
@@ -27,11 +27,11 @@ class Watched:
     """Notes what each job was told of its rows, and fails the jobs with these numbers."""
 
     def __init__(self, *failing: int) -> None:
-        self.told: list[int | None] = []
+        self.told: list[int] = []
         self._failing = failing
 
     @contextmanager
-    def limited_by_rows(self, spark: SparkSession, row_bytes_max: int | None) -> Iterator[None]:
+    def limited_by_rows(self, spark: SparkSession, row_bytes_max: int) -> Iterator[None]:
         self.told.append(row_bytes_max)
         with arrow_limits.limited_by_rows(spark, row_bytes_max):
             if len(self.told) - 1 in self._failing:
@@ -57,19 +57,22 @@ def job(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("partitioning", "told"),
+    ("guarantee", "told"),
     [
-        ("source", [None, LARGEST, LARGEST]),
-        # What a shuffle brings are whole batches, which have to be weighed.
-        ("keyed", [None, None, None]),
+        ("exactly_once", [0, LARGEST, LARGEST]),
+        # A run that fails for want of memory could not be undone, so bytes are counted.
+        ("at_least_once", [0, 0, 0]),
+        ("at_most_once", [0, 0, 0]),
     ],
 )
+@pytest.mark.parametrize("partitioning", ["source", "spread", "keyed"])
 def test_rows_of_a_known_size(
-    job: Job, monkeypatch: pytest.MonkeyPatch, partitioning: str, told: list[int | None]
+    job: Job, monkeypatch: pytest.MonkeyPatch, partitioning: str, guarantee: str, told: list[int]
 ) -> None:
     watched = Watched()
     monkeypatch.setattr(micro_batch, "limited_by_rows", watched.limited_by_rows)
     job.partitioning = partitioning
+    job.guarantee = guarantee
     job.finish()
     check_once(job.output(), range(ROWS), ordered=False)
     assert watched.told[: len(told)] == told
@@ -81,4 +84,31 @@ def test_after_a_failure_the_size_is_forgotten(job: Job, monkeypatch: pytest.Mon
     job.partitioning = "spread"
     job.finish()
     check_once(job.output(), range(ROWS), ordered=False)
-    assert watched.told[:4] == [None, LARGEST, None, LARGEST]
+    assert watched.told[:4] == [0, LARGEST, 0, LARGEST]
+
+
+@pytest.mark.parametrize("partitioning", ["spread", "keyed"])
+@pytest.mark.parametrize("value_bytes", [100, 100_000])
+def test_a_batch_job_guesses_from_cached_rows(
+    spark: SparkSession,
+    cluster: semel.Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    partitioning: str,
+    value_bytes: int,
+) -> None:
+    watched = Watched()
+    monkeypatch.setattr(micro_batch, "limited_by_rows", watched.limited_by_rows)
+    (output,) = new_topics(cluster.bootstrap, 3)
+    sink = semel.KafkaSink(cluster.bootstrap, output, partitioning=partitioning)
+    made = spark.range(ROWS).selectExpr("cast(id as string) key", f"repeat('x', {value_bytes}) value")
+    assert arrow_limits.guessed_row_bytes_max(made) == 0
+    cached = made.cache()
+    try:
+        assert cached.count() == ROWS
+        assert semel.write_batch(cached, sink, pipeline=f"guess-{output}", run_id="1") == ROWS
+    finally:
+        cached.unpersist()
+    assert len(watched.told) == 1
+    assert watched.told[0] >= value_bytes
+    assert (arrow_limits.rows_in_batch(watched.told[0]) is None) is (value_bytes > 10_000)
+    assert len(read_all(cluster.bootstrap, output)) == ROWS

@@ -1,18 +1,22 @@
-"""What a shuffle brought: encoded batches of many tasks, given on in the order of the tasks and of each task's batches.
+"""Encoded batches of many tasks, as a shuffle brings them: put together, in the order of tasks and of their batches.
 
 Keeps: rows of a key stay in the order that the tasks had them, whichever task's batches come first. A source
        partition that was split over several tasks has its pieces in the order of the tasks, so its keys keep theirs.
 Why:   shuffles bring the output of the tasks in any order. Each task therefore ends what it sends to a writer with a
        row that says so; what comes before its turn is kept aside, in memory and from a limit on in a file. Without
-       other machines the order is right by itself, and nothing is kept.
+       other machines the order is right by itself, and nothing is kept. The pieces of a batch come one after another,
+       so most of them lie side by side in one Arrow buffer and are one copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from tempfile import SpooledTemporaryFile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from semel.errors import SinkError
@@ -23,6 +27,18 @@ from semel.wire.topology import TopicPartition
 
 SUMMARY = -1  # the target of a row that ends a task's batches and says how many rows the task encoded
 HELD_BYTES_MAX = 64 << 20
+
+
+class _Name(NamedTuple):
+    """Which batch a piece is of."""
+
+    task: int
+    target: int
+    number: int
+
+    def __str__(self) -> str:
+        """As an error names it."""
+        return f"batch {self.number} of task {self.task}"
 
 
 class _Held(NamedTuple):
@@ -40,54 +56,98 @@ class Arrivals:
         """Nothing has come yet."""
         self._partitions = list(targets)
         self._last: dict[tuple[int, int], int] = {}
+        self._open: tuple[_Name, bytearray] | None = None
         self._turn = 0
         self._held: dict[int, list[_Held]] = {}
         self._held_end = 0
         # How many rows each task encoded, of those that have ended.
         self.encoded: dict[int, int] = {}
+        self.row_bytes_max = 0
 
     def unpack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
         """Give every batch with the partition it goes to."""
         with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as aside:
             for batch in batches:
-                yield from self._rows(batch, aside)
+                if batch.num_rows:
+                    yield from self._rows(batch, aside)
+            if self._open is not None:
+                raise SinkError(f"the shuffle did not bring all of {self._open[0]}")
             for task in sorted(self._held):
                 yield from self._release(task, aside)
 
     def _rows(
         self, batch: pa.RecordBatch, aside: SpooledTemporaryFile[bytes]
     ) -> Iterator[tuple[TopicPartition, Batch]]:
-        target, task, number, records = (_whole(batch.column(index)) for index in (1, 2, 3, 4))
+        target, task, number, total = (_whole(batch.column(index)) for index in (1, 2, 3, 4))
         cells = batch.column(5)
-        for index in range(batch.num_rows):
-            if target[index] == SUMMARY:
-                self.encoded[task[index]] = records[index]
-                while self._turn in self.encoded:
-                    self._turn += 1
-                    yield from self._release(self._turn, aside)
-                continue
-            self._check_order(task[index], target[index], number[index])
-            content = memoryview(cells[index].as_buffer())
-            if task[index] <= self._turn:
-                yield self._partitions[target[index]], bytearray(content)
-            else:
-                aside.seek(self._held_end)
-                aside.write(content)
-                self._held.setdefault(task[index], []).append(_Held(target[index], self._held_end, len(content)))
-                self._held_end += len(content)
+        for start, end in pairwise(_edges(task, target, number)):
+            name = _Name(int(task[start]), int(target[start]), int(number[start]))
+            if name.target == SUMMARY:
+                yield from self._end(name, int(total[start]), aside)
+            elif (whole := self._join(name, _content(cells, start, end), int(total[start]))) is not None:
+                yield from self._arrived(name, whole, aside)
+
+    def _end(
+        self, name: _Name, rows: int, aside: SpooledTemporaryFile[bytes]
+    ) -> Iterator[tuple[TopicPartition, Batch]]:
+        self.encoded[name.task] = rows
+        self.row_bytes_max = max(self.row_bytes_max, name.number)
+        while self._turn in self.encoded:
+            self._turn += 1
+            yield from self._release(self._turn, aside)
+
+    def _join(self, name: _Name, content: memoryview, size: int) -> bytearray | None:
+        """The batch, when this was the rest of it."""
+        if self._open is None:
+            self._check_order(name)
+            self._open = name, bytearray(content)
+        elif self._open[0] == name:
+            self._open[1].extend(content)
+        else:
+            raise SinkError(f"the shuffle brought {name} in the middle of {self._open[0]}")
+        whole = self._open[1]
+        if len(whole) < size:
+            return None
+        self._open = None
+        return whole
+
+    def _arrived(
+        self, name: _Name, whole: bytearray, aside: SpooledTemporaryFile[bytes]
+    ) -> Iterator[tuple[TopicPartition, Batch]]:
+        if name.task <= self._turn:
+            yield self._partitions[name.target], whole
+            return
+        aside.seek(self._held_end)
+        aside.write(whole)
+        self._held.setdefault(name.task, []).append(_Held(name.target, self._held_end, len(whole)))
+        self._held_end += len(whole)
 
     def _release(self, task: int, aside: SpooledTemporaryFile[bytes]) -> Iterator[tuple[TopicPartition, Batch]]:
         for one in self._held.pop(task, ()):
             aside.seek(one.start)
             yield self._partitions[one.target], bytearray(aside.read(one.size))
 
-    def _check_order(self, task: int, target: int, number: int) -> None:
-        key = task, target
-        if self._last.get(key, -1) >= number:
-            raise SinkError(f"the shuffle brought batch {number} of task {task} after {self._last[key]}")
-        self._last[key] = number
+    def _check_order(self, name: _Name) -> None:
+        key = name.task, name.target
+        if self._last.get(key, -1) >= name.number:
+            raise SinkError(f"the shuffle brought {name} after batch {self._last[key]}")
+        self._last[key] = name.number
 
 
-def _whole(column: ArrowArray) -> list[int]:
-    numbers: list[int] = column.to_numpy().tolist()
-    return numbers
+def _whole(column: ArrowArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _edges(*columns: npt.NDArray[np.int64]) -> list[int]:
+    """Where rows of another batch begin, and where the last ends."""
+    changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    edges: list[int] = [0, *(np.flatnonzero(changes) + 1).tolist(), len(columns[0])]
+    return edges
+
+
+def _content(cells: Any, start: int, end: int) -> memoryview:
+    """The bytes of cells side by side."""
+    _, offsets, content = cells.buffers()
+    kind = np.int64 if pa.types.is_large_binary(cells.type) else np.int32
+    ends = np.frombuffer(offsets, dtype=kind)
+    return memoryview(content)[ends[cells.offset + start] : ends[cells.offset + end]]

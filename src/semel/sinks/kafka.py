@@ -139,8 +139,8 @@ class KafkaSession:
         self._ledger = Ledger(offsets={}, last=None)
         self._committed: dict[TopicPartition, CommittedOffset] = {}  # what the ledger was made of
         self._open_until: Deadline | None = None
-        # How large the largest row of the last micro-batch was, if that is known.
-        self.row_bytes_max: int | None = None
+        # How large the largest row is, by the last micro-batch or by Spark's estimate; 0 when that is not known.
+        self.row_bytes_max = 0
 
     def _find_targets(self) -> Targets:
         found = self.cluster.topics(self.cluster.deadline(), self.sink.topics)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,14 +36,16 @@ from semel.wire.topology import TopicPartition
 from semel.world.clock import RealClock
 
 CHUNK_BYTES = 8 << 20
+# A batch crosses the shuffle in pieces of rows' size: Spark may count them as it counts rows, without weighing them.
+PIECE_BYTES = 2 << 10
 
 _ENCODED: dict[str, pa.DataType] = {
     "writer": pa.int32(),
     "target": pa.int32(),
     "task": pa.int32(),
     "number": pa.int64(),
-    "records": pa.int64(),
-    "batch": pa.binary(),
+    "total": pa.int64(),
+    "piece": pa.binary(),
 }
 _RESULT: dict[str, pa.DataType] = {
     "task": pa.int32(),
@@ -212,38 +215,43 @@ def encode(chunk: Chunk, writer: RowWriter, rows: npt.NDArray[np.int64] | None =
 
 def encode_rows(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """First stage of the keyed way: encoded batches, each with the one writer that will send it."""
-    number = total = 0
+    number, counted = 0, _Counter()
     for turn, chunk in enumerate(chunks_of(batches)):
-        total += chunk.rows
+        counted.add(chunk)
         chosen = route(chunk, writer.targets, task + turn)
         for target, rows in enumerate(rows_by_partition(chosen, writer.targets.total)):
             if len(rows):
                 encoded = encode(chunk, writer, rows)
                 yield _encoded_rows(encoded, target, writer.writers, task, number)
                 number += len(encoded)
-    yield _end_rows(writer.writers, task, number, total)
+    yield _end_rows(writer.writers, task, counted)
 
 
-def _end_rows(writers: int, task: int, number: int, total: int) -> pa.RecordBatch:
-    """One row for each writer: nothing more comes from this task; the first also hears how many rows it encoded."""
-    rows = [
-        {"writer": one, "target": SUMMARY, "task": task, "number": number, "records": 0 if one else total, "batch": b""}
-        for one in range(writers)
+def _end_rows(writers: int, task: int, counted: _Counter) -> pa.RecordBatch:
+    """One row for each writer: nothing more comes from this task.
+
+    The first also hears how many rows it encoded, and in place of a number how large the largest was.
+    """
+    ends = [
+        {"writer": one, "target": SUMMARY, "task": task, "number": size, "total": rows, "piece": b""}
+        for one, (size, rows) in enumerate([(counted.row_bytes_max, counted.rows)] + [(0, 0)] * (writers - 1))
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=ENCODED_SCHEMA)
+    return pa.RecordBatch.from_pylist(ends, schema=ENCODED_SCHEMA)
 
 
 def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int, number: int) -> pa.RecordBatch:
-    count = len(encoded)
-    ends = np.array(encoded.positions, dtype=np.int32)
-    cells = pa.Array.from_buffers(pa.binary(), count, [None, buffer_of(ends), pa.py_buffer(encoded.buffer)])
+    """One row for each piece: which batch it is of, how large that is in total, and the bytes."""
+    edges = np.array(encoded.positions, dtype=np.int32)
+    starts = [np.arange(start, end, PIECE_BYTES, dtype=np.int32) for start, end in pairwise(edges)]
+    pieces = [len(one) for one in starts]
+    count, ends = sum(pieces), np.concatenate([*starts, edges[-1:]])
     columns: list[ArrowArray] = [
         pa.array(np.full(count, target % writers, dtype=np.int32)),
         pa.array(np.full(count, target, dtype=np.int32)),
         pa.array(np.full(count, task, dtype=np.int32)),
-        pa.array(np.arange(number, number + count, dtype=np.int64)),
-        pa.array(np.array(encoded.record_counts, dtype=np.int64)),
-        cells,
+        pa.array(np.repeat(np.arange(number, number + len(encoded), dtype=np.int64), pieces)),
+        pa.array(np.repeat(np.diff(edges).astype(np.int64), pieces)),
+        pa.Array.from_buffers(pa.binary(), count, [None, buffer_of(ends), pa.py_buffer(encoded.buffer)]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ENCODED_SCHEMA)
 
@@ -252,7 +260,8 @@ def produce_encoded(writer: RowWriter, task: int, batches: Iterable[pa.RecordBat
     """Second stage of the keyed way: send what the shuffle brought."""
     arrivals = Arrivals(writer.targets)
     written = _send(writer, arrivals.unpack(batches))
-    yield _results(writer, task, written, _Counter(rows=sum(arrivals.encoded.values())))
+    counted = _Counter(rows=sum(arrivals.encoded.values()), row_bytes_max=arrivals.row_bytes_max)
+    yield _results(writer, task, written, counted)
 
 
 def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,9 @@
 """How many rows go into one Arrow batch on their way from the JVM to the tasks that write.
 
 Why: Spark limits such a batch by bytes, for which it adds up all buffers again after every row: a quarter of what the
-     JVM does for rows of a hundred bytes. Where the largest row of the last micro-batch is known to be small, a number
-     of rows is limit enough. Where nothing is known, or a run has failed, Spark counts bytes.
+     JVM does for rows of a hundred bytes. Where the largest row is known or guessed to be small, a number of rows is
+     limit enough. Where nothing is known, or a run has failed, or one that fails could not be undone, Spark counts
+     bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -18,9 +19,17 @@ NO_LIMIT = str(2**31 - 1)  # what makes Spark count no bytes
 BATCH_BYTES = 16 << 20
 ROWS_MIN = 1_000
 ROWS_MAX = 8_000
+LARGEST_TO_MEAN = 4  # what is guessed of rows whose mean size is known
 
 
-def rows_in_batch(row_bytes_max: int | None) -> int | None:
+def guessed_row_bytes_max(rows: DataFrame) -> int:
+    """A guess at the largest row, where Spark knows how many there are and how much that is: of cached rows; else 0."""
+    stats = rows._jdf.queryExecution().optimizedPlan().stats()
+    count = int(str(stats.rowCount().get())) if stats.rowCount().isDefined() else 0
+    return LARGEST_TO_MEAN * int(str(stats.sizeInBytes())) // count if count else 0
+
+
+def rows_in_batch(row_bytes_max: int) -> int | None:
     """How many rows of at most this size, or None where Spark should go by bytes."""
     if not row_bytes_max:
         return None
@@ -29,7 +38,7 @@ def rows_in_batch(row_bytes_max: int | None) -> int | None:
 
 
 @contextmanager
-def limited_by_rows(spark: SparkSession, row_bytes_max: int | None) -> Iterator[None]:
+def limited_by_rows(spark: SparkSession, row_bytes_max: int) -> Iterator[None]:
     """Count rows instead of bytes in the jobs of this block, if rows are small."""
     rows = rows_in_batch(row_bytes_max)
     if rows is None:

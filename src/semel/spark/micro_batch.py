@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
@@ -29,6 +30,7 @@ from semel.sinks.ledger import Plan, plan_micro_batch
 from semel.spark.arrow_limits import limited_by_rows
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
 from semel.spark.bare_scan import BareScan
+from semel.spark.workers import settle_worker
 from semel.wire.produce import ProducerIdentity
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ RUNS_MAX = 4
 # Words in the text of an error, since Spark hands on a task's error as text: wrong rows or settings stay wrong.
 FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION")
 SMALL_ROWS_MAX = 20_000
-ENCODED_DDL = "writer int, target int, task int, number long, records long, batch binary"
+ENCODED_DDL = "writer int, target int, task int, number long, total long, piece binary"
 RESULT_DDL = "task int, target int, records long, row_bytes_max long"
 
 Batches = Iterator["pa.RecordBatch"]
@@ -52,21 +54,23 @@ def _as_given(batches: Batches) -> Batches:
 
 
 def _encode_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
-    from pyspark import TaskContext  # noqa: PLC0415  (in the worker)
-
+    settle_worker()
     context = TaskContext.get()
     return encode_rows(writer, context.partitionId() if context else 0, read(batches))
 
 
 def _produce_task(writer: RowWriter, batches: Batches) -> Batches:
+    settle_worker()
     return produce_encoded(writer, first_attempt_only(), batches)
 
 
 def _spread_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+    settle_worker()
     return write_spread(writer, first_attempt_only(), read(batches))
 
 
 def _source_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+    settle_worker()
     return write_source(writer, first_attempt_only(), read(batches))
 
 
@@ -124,7 +128,7 @@ class MicroBatchRun:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
         with self._watch() as watch:
-            total = self._write(producer, self._partitioning(run))
+            total = self._write(producer, self._partitioning(run), may_fail=run == 1 and self.may_run_again())
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.add_offsets(self.micro_batch)
@@ -196,7 +200,9 @@ class MicroBatchRun:
     def _watch(self) -> JobWatch:
         return JobWatch(self.rows.sparkSession.sparkContext)
 
-    def _write(self, producer: ProducerIdentity, partitioning: Partitioning | None = None) -> int:
+    def _write(
+        self, producer: ProducerIdentity, partitioning: Partitioning | None = None, *, may_fail: bool = False
+    ) -> int:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
         chosen = partitioning or self.session.sink.partitioning
@@ -215,8 +221,7 @@ class MicroBatchRun:
                 result = rows.mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
             case Partitioning.SOURCE:
                 result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
-        by_rows = self.scan is None and writers > 1 and chosen is not Partitioning.KEYED
-        found = self._collect(result, by_rows=by_rows)
+        found = self._collect(result, by_rows=may_fail and self.scan is None and writers > 1)
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [
@@ -244,14 +249,11 @@ class MicroBatchRun:
         return together.sortWithinPartitions(column)
 
     def _collect(self, result: DataFrame, *, by_rows: bool) -> list[Row]:
-        """Run the job. What is known of the rows' size counts for one run: after a failure it is forgotten.
-
-        What a shuffle brings are batches of many rows: those are always counted in bytes.
-        """
-        known, self.session.row_bytes_max = self.session.row_bytes_max, None
-        with limited_by_rows(result.sparkSession, known if by_rows else None):
+        """Run the job. What is known of the rows' size counts for one run: after a failure it is forgotten."""
+        known, self.session.row_bytes_max = self.session.row_bytes_max, 0
+        with limited_by_rows(result.sparkSession, known if by_rows else 0):
             found = result.collect()
-        self.session.row_bytes_max = max((row.row_bytes_max for row in found), default=0) or None
+        self.session.row_bytes_max = max((row.row_bytes_max for row in found), default=0)
         return found
 
     def _writers(self) -> int:

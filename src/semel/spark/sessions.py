@@ -75,6 +75,11 @@ def wanted_settings(master: str) -> tuple[Setting, ...]:
             value=sys.executable,
             because="workers must run the Python that semel is installed in",
         ),
+        Setting(
+            name="spark.shuffle.compress",
+            value="false",
+            because="a shuffle stays on this machine, and a keyed sink's batches are compressed before it",
+        ),
         Setting(name="SPARK_LOCAL_IP", value="127.0.0.1", because="a local session needs no other network"),
     )
 

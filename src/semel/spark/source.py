@@ -28,6 +28,7 @@ from semel.spark.sizes import RecordSizes
 from semel.spark.stream_plan import StreamPlan
 from semel.spark.task import read_ranges
 from semel.spark.view import KafkaView
+from semel.spark.workers import settle_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +47,7 @@ class TaskPartition(InputPartition):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Run in a task."""
+        settle_worker()
         topic_ids = {topic: UUID(text) for topic, text in self.topic_ids.items()}
         return read_ranges([OffsetRange(*one) for one in self.value], topic_ids, self.options)
 

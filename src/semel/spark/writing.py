@@ -12,6 +12,7 @@ from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch, OnStep, ignore_step
 from semel.sinks.kafka import KafkaOutput
+from semel.spark.arrow_limits import guessed_row_bytes_max
 from semel.spark.micro_batch import MicroBatchRun
 from semel.spark.sink import StreamRunner, check_columns
 
@@ -83,8 +84,10 @@ def write_batch(
     micro_batch = MicroBatch(
         pipeline=pipeline, query_id=BATCH_PREFIX + run_id, id=0, guarantee=declared, offsets=None, run_id=run_id
     )
+    session = sink.open(pipeline)
+    session.row_bytes_max = guessed_row_bytes_max(checked)
     return MicroBatchRun(
-        session=sink.open(pipeline),
+        session=session,
         micro_batch=micro_batch,
         rows=checked,
         on_step=on_step,

@@ -18,6 +18,7 @@ from semel.sinks.arrivals import SUMMARY
 from semel.sinks.kafka import ANONYMOUS, KafkaOutput, KafkaSession
 from semel.sinks.kafka_rows import (
     ENCODED_SCHEMA,
+    PIECE_BYTES,
     RowWriter,
     encode_rows,
     produce_encoded,
@@ -150,8 +151,46 @@ def test_a_shuffle_that_changes_the_order_is_noticed(writer: RowWriter) -> None:
         list(produce_encoded(writer, 0, backwards))
 
 
+def large(cluster: semel.Cluster, writer: RowWriter) -> tuple[RowWriter, list[pa.RecordBatch]]:
+    """A batch in many pieces, and its writer."""
+    name = f"tasks-{next(_names)}"
+    create_topic(cluster, name, partitions=1)
+    writer = replace(writer, targets=Targets.of({name: 1}), writers=1)
+    values = pa.array([bytes([number]) * 1_000 for number in range(50)])
+    (encoded, end) = encode_rows(writer, 0, [pa.RecordBatch.from_pydict({"value": values})])
+    assert encoded.num_rows == -(-encoded["total"][0].as_py() // PIECE_BYTES) > 20
+    return writer, [encoded, end]
+
+
+@pytest.mark.parametrize("pieces_at_once", [1, 7, 1_000])
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_a_batch_crosses_the_shuffle_in_pieces(
+    cluster: semel.Cluster, writer: RowWriter, pieces_at_once: int, kind: pa.DataType
+) -> None:
+    writer, (encoded, end) = large(cluster, writer)
+    table = pa.Table.from_batches([encoded, end])
+    table = table.set_column(5, "piece", table["piece"].cast(kind)).combine_chunks()
+    brought = table.to_batches(max_chunksize=pieces_at_once)
+    assert report(produce_encoded(writer, 0, brought)) == ({0: 50}, 50)
+    found = read_all(cluster.bootstrap, *writer.targets.topics)
+    assert [one.value for one in sorted(found, key=lambda one: one.offset)] == [
+        bytes([number]) * 1_000 for number in range(50)
+    ]
+
+
+def test_pieces_that_do_not_belong_together_are_noticed(cluster: semel.Cluster, writer: RowWriter) -> None:
+    writer, (encoded, end) = large(cluster, writer)
+    other = encoded.set_column(3, "number", pa.array([9] * encoded.num_rows, pa.int64()))
+    with pytest.raises(SinkError, match="batch 9 of task 0 in the middle of batch 0 of task 0"):
+        list(produce_encoded(writer, 0, [encoded.slice(0, 5), other]))
+    with pytest.raises(SinkError, match="did not bring all of batch 0"):
+        list(produce_encoded(writer, 0, [encoded.slice(0, 5), end]))
+    assert read_all(cluster.bootstrap, *writer.targets.topics) == []
+
+
 def test_an_empty_task_reports_nothing(writer: RowWriter) -> None:
-    assert report(encode_rows(writer, 0, [])) == ({}, 0)
+    (ends,) = encode_rows(writer, 0, [])
+    assert {(line["target"], line["total"], line["piece"]) for line in ends.to_pylist()} == {(SUMMARY, 0, b"")}
     for write in (produce_encoded, write_spread, write_source):
         assert report(write(writer, 0, iter(()))) == ({}, 0)
 
@@ -169,7 +208,12 @@ def test_spread_each_task_has_a_partition_of_its_own(
     assert {one.partition for one in found} == set(chosen)
 
 
-@pytest.mark.parametrize("write", [write_spread, write_source])
+def keyed(writer: RowWriter, task: int, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Both stages, with a shuffle that leaves everything in its place."""
+    return produce_encoded(replace(writer, writers=1), task, encode_rows(replace(writer, writers=1), 0, batches))
+
+
+@pytest.mark.parametrize("write", [write_spread, write_source, keyed])
 def test_tasks_say_how_large_their_largest_row_was(writer: RowWriter, write: Any) -> None:
     columns = {"key": pa.array([b"k", None, b"key"]), "value": pa.array([b"12345", b"1" * 40, None])}
     batch = pa.RecordBatch.from_pydict(columns)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from semel.sinks.kafka_rows import PIECE_BYTES
 from semel.spark.arrow_limits import (
     BATCH_BYTES,
     BYTES,
@@ -35,7 +36,6 @@ def get(spark: Any) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("row_bytes_max", "rows"),
     [
-        (None, None),
         (0, None),
         (1, ROWS_MAX),
         (100, ROWS_MAX),
@@ -45,8 +45,13 @@ def get(spark: Any) -> tuple[str, str]:
         (1 << 20, None),
     ],
 )
-def test_only_small_rows_are_counted(row_bytes_max: int | None, rows: int | None) -> None:
+def test_only_small_rows_are_counted(row_bytes_max: int, rows: int | None) -> None:
     assert rows_in_batch(row_bytes_max) == rows
+
+
+def test_a_piece_of_a_batch_is_as_small_as_the_rows_it_is_counted_with() -> None:
+    """What a keyed sink sends through its shuffle is counted by the same limit as the rows."""
+    assert PIECE_BYTES * ROWS_MAX <= BATCH_BYTES
 
 
 def test_bytes_do_not_count_while_rows_do() -> None:
@@ -65,5 +70,5 @@ def test_the_settings_come_back_after_a_failure() -> None:
 
 def test_nothing_is_set_where_nothing_is_known() -> None:
     spark = session()
-    with limited_by_rows(spark, None):
+    with limited_by_rows(spark, 0):
         assert get(spark) == ("50000", "8388608")
