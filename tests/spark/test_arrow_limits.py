@@ -1,4 +1,4 @@
-"""What is known of the size of rows: a stream has it from its last micro-batch, until a run fails; a batch job guesses."""
+"""The size of rows: a stream knows it from its last micro-batch, until a run fails; a batch job may guess it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
