@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from semel.clients.failures import failure
-from semel.clients.library import close_refusal, fork_refusal, never_free, tell_of_forks
+from semel.clients.library import close_refusal, confluent, fork_refusal, never_free, tell_of_forks
 from semel.clients.membership import Membership
 from semel.clients.progress import Ending, Offsets, Progress
 from semel.clients.records import Batch, Record, TopicPartition, first_offsets
@@ -196,15 +196,14 @@ class Consumer:
         return batch
 
     def _without_errors(self, messages: list[Message]) -> list[Message]:
-        failed = [message for message in messages if message.error() is not None]
-        if not failed:
+        errors = list(map(confluent().Message.error, messages))  # in the library's own code, for it is done for all
+        if errors.count(None) == len(messages):
             return messages
-        for message in failed:
-            error = message.error()
+        for message, error in zip(messages, errors, strict=True):
             if error is not None and error.code() not in (END_OF_PARTITION, POLLED_LATE):
                 self._member.read_again(messages)
                 raise failure(error, f"{message.topic() or 'the group'} cannot be read", outcome=Outcome.DID_NOT_HAPPEN)
-        return [message for message in messages if message.error() is None]
+        return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
     def _batch_of(self, messages: list[Message]) -> Batch:
         known = self._progress.positions

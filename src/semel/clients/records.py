@@ -156,7 +156,7 @@ class Batch(Sequence[Record]):
 
     def values(self) -> list[bytes | None]:
         """All values, without a Record for each."""
-        return [message.value() for message in self._messages]
+        return list(map(confluent().Message.value, self._messages))
 
     def standing_after(self, done: int) -> dict[TopicPartition, int]:
         """Where each partition stands when the first `done` records are finished."""
