@@ -196,14 +196,14 @@ class Consumer:
         return batch
 
     def _without_errors(self, messages: list[Message]) -> list[Message]:
-        errors = list(map(confluent().Message.error, messages))  # in the library's own code, for it is done for all
-        if errors.count(None) == len(messages):
+        if not any(map(confluent().Message.error, messages)):  # in the library's own code, for it is done for all
             return messages
-        for message, error in zip(messages, errors, strict=True):
+        for message in messages:
+            error = message.error()
             if error is not None and error.code() not in (END_OF_PARTITION, POLLED_LATE):
                 self._member.read_again(messages)
                 raise failure(error, f"{message.topic() or 'the group'} cannot be read", outcome=Outcome.DID_NOT_HAPPEN)
-        return [message for message, error in zip(messages, errors, strict=True) if error is None]
+        return [message for message in messages if message.error() is None]
 
     def _batch_of(self, messages: list[Message]) -> Batch:
         known = self._progress.positions
