@@ -108,6 +108,8 @@ class Arrivals:
         whole = self._open[1]
         if len(whole) < size:
             return None
+        if len(whole) > size:
+            raise SinkError(f"the shuffle brought more than all of {name}")
         self._open = None
         return whole
 

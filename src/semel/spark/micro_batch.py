@@ -128,7 +128,7 @@ class MicroBatchRun:
         self.session.add_targets()
         self.on_step(CommitStep.OPENED)
         with self._watch() as watch:
-            total = self._write(producer, self._partitioning(run), may_fail=run == 1 and self.may_run_again())
+            total = self._write(producer, self._partitioning(run), may_fail=lambda: run == 1 and self.may_run_again())
         watch.check_single_attempts()
         self.on_step(CommitStep.ROWS_WRITTEN)
         self.session.add_offsets(self.micro_batch)
@@ -201,7 +201,11 @@ class MicroBatchRun:
         return JobWatch(self.rows.sparkSession.sparkContext)
 
     def _write(
-        self, producer: ProducerIdentity, partitioning: Partitioning | None = None, *, may_fail: bool = False
+        self,
+        producer: ProducerIdentity,
+        partitioning: Partitioning | None = None,
+        *,
+        may_fail: Callable[[], bool] = lambda: False,
     ) -> int:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
@@ -221,7 +225,7 @@ class MicroBatchRun:
                 result = rows.mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
             case Partitioning.SOURCE:
                 result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
-        found = self._collect(result, by_rows=may_fail and self.scan is None and writers > 1)
+        found = self._collect(result, by_rows=self.scan is None and writers > 1 and may_fail())
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [

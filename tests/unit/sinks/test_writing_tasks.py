@@ -185,6 +185,8 @@ def test_pieces_that_do_not_belong_together_are_noticed(cluster: semel.Cluster, 
         list(produce_encoded(writer, 0, [encoded.slice(0, 5), other]))
     with pytest.raises(SinkError, match="did not bring all of batch 0"):
         list(produce_encoded(writer, 0, [encoded.slice(0, 5), end]))
+    with pytest.raises(SinkError, match="more than all of batch 0"):
+        list(produce_encoded(writer, 0, [encoded.slice(0, 5), encoded]))
     assert read_all(cluster.bootstrap, *writer.targets.topics) == []
 
 
