@@ -128,7 +128,7 @@ class Broker:
 
     @property
     def frame_bytes_max(self) -> int:
-        """The longest request that is read."""
+        """The longest request that is read of whoever may ask."""
         return self.settings.number("socket.request.max.bytes")
 
     @property
@@ -146,7 +146,7 @@ class Broker:
             host,
             port,
             self.server.serve,
-            frame_bytes_max=self.frame_bytes_max,
+            frame_bytes_max=self.server.first_frame_bytes_max,
             ssl_context=ssl_context,
             connections_max=self.settings.number("max.connections"),
         )

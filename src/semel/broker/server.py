@@ -60,6 +60,11 @@ class Server:
         self._sessions: dict[Connection, Session] = {}
 
     @property
+    def first_frame_bytes_max(self) -> int:
+        """The longest request that is read of a new connection, whose bytes may come before `serve` runs."""
+        return UNAUTHENTICATED_BYTES_MAX if self._broker.requires_sasl else self._broker.frame_bytes_max
+
+    @property
     def connection_count(self) -> int:
         """How many connections are open."""
         return len(self._sessions)
@@ -72,8 +77,6 @@ class Server:
             on_authenticated=partial(connection.limit_frames, self._broker.frame_bytes_max),
             last_active_ms=self._broker.world.clock.monotonic_ms(),
         )
-        if not session.authenticated:
-            connection.limit_frames(UNAUTHENTICATED_BYTES_MAX)
         self._sessions[connection] = session
         try:
             await self._serve(connection, session)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from semel.broker.server import Server
 from semel.engine.embedded import Cluster
 from semel.engine.tls import Security
 from semel.protocol.error_codes import ErrorCode
@@ -14,12 +17,14 @@ from semel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from semel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from semel.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from semel.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.hardening.raw import RawClient, header, request_frame, sized
+from semel.world.network import Connection
+from tests.hardening.raw import WAIT_S_MAX, RawClient, header, request_frame, sized
 from tests.hardening.requests import METADATA_VERSION, check_served, metadata
 
 PASSWORD = "very-secret-indeed"
 TOKEN = f"\0alice\0{PASSWORD}".encode()
 LARGE_BYTES = 600_000
+TURNS = 20
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,25 @@ def test_bodies_are_not_even_decoded_before_authentication(client: RawClient, ca
 def test_large_requests_are_refused_before_authentication_as_soon_as_they_are_announced(client: RawClient) -> None:
     client.send(LARGE_BYTES.to_bytes(4, "big"))
     assert client.is_closed_by_peer()
+
+
+def test_large_requests_are_refused_that_come_before_their_connection_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    announced, serve = threading.Event(), Server.serve
+
+    async def serve_late(self: Server, connection: Connection) -> None:
+        assert await asyncio.to_thread(announced.wait, WAIT_S_MAX)
+        for _ in range(TURNS):  # what is sent on this machine is there, and the loop looks once in a turn
+            await asyncio.sleep(0)
+        await serve(self, connection)
+
+    monkeypatch.setattr(Server, "serve", serve_late)
+    security = Security(users={"alice": PASSWORD}, mechanisms=["PLAIN"])
+    with Cluster(brokers=1, security=security) as running, RawClient(running.bootstrap) as client:
+        client.send(LARGE_BYTES.to_bytes(4, "big"))
+        announced.set()
+        assert client.is_closed_by_peer()
 
 
 def test_large_requests_are_read_after_authentication(client: RawClient) -> None:
