@@ -11,8 +11,11 @@ Why:   most settings are fixed once a JVM runs. In a session that exists already
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 DAEMON_MODULE = "semel.spark.daemon"
 LOCAL_MASTERS = ("local", "local-cluster")
+SOCKETS = "spark.python.unix.domain.socket.enabled"
+SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+SOCKET_FOLDER_PARENT_BYTES_MAX = 40  # of the hundred that the path of a socket has room for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,11 @@ def wanted_settings(master: str) -> tuple[Setting, ...]:
             because="workers must run the Python that semel is installed in",
         ),
         Setting(
+            name=SOCKETS,
+            value="true",
+            because="over TCP a worker waits 40 ms for its first rows, and a stray client could knock at its port",
+        ),
+        Setting(
             name="spark.shuffle.compress",
             value="false",
             because="a shuffle stays on this machine, and a keyed sink's batches are compressed before it",
@@ -98,6 +109,8 @@ def session(name: str = "semel", *, master: str | None = None, config: Mapping[s
             os.environ.setdefault(one.name, one.value)
         else:
             given.setdefault(one.name, one.value)
+    if given.get(SOCKETS) == "true" and SOCKET_FOLDER not in given:
+        given[SOCKET_FOLDER] = _socket_folder()
     builder = session_class.builder.master(chosen).appName(name)
     for key, value in given.items():
         builder = builder.config(key, value)
@@ -133,6 +146,15 @@ def _session_class() -> type[SparkSession]:
     except ImportError:
         raise MissingExtraError.of("spark", "a Spark session") from None
     return SparkSession
+
+
+def _socket_folder() -> str:
+    """A folder of this process's own, with a short path; it goes when the process ends."""
+    usual = tempfile.gettempdir()
+    parent = usual if len(os.fsencode(usual)) <= SOCKET_FOLDER_PARENT_BYTES_MAX else "/tmp"  # noqa: S108
+    folder = tempfile.mkdtemp(prefix="semel-", dir=parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _is_local(master: str) -> bool:

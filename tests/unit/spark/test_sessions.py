@@ -1,15 +1,21 @@
 """Sessions: what is set for which master, and what is refused. Starting one is the business of tests/spark."""
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import semel.spark
 from semel.errors import ConfigError
-from semel.spark.sessions import explain_settings, wanted_settings
+from semel.spark.sessions import _socket_folder, explain_settings, wanted_settings
+
+SOCKET_PATH_BYTES_MAX = 104  # macOS; Linux has four more
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,21 @@ from semel.spark.sessions import explain_settings, wanted_settings
 def test_only_local_masters_get_this_machines_python_and_address(master: str, is_local: bool) -> None:
     variables = {one.name for one in wanted_settings(master) if one.is_variable}
     assert variables == ({"PYSPARK_PYTHON", "SPARK_LOCAL_IP"} if is_local else set())
+
+
+@pytest.mark.parametrize("usual", ["short", "l" * 80])
+def test_sockets_have_a_folder_of_their_own_with_a_short_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, usual: str
+) -> None:
+    parent = Path(tempfile.mkdtemp(dir="/tmp")) if usual == "short" else tmp_path / usual
+    parent.mkdir(exist_ok=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(parent))
+    folder = Path(_socket_folder())
+    assert (folder.parent == parent) is (usual == "short")
+    assert len(str(folder / f".{uuid4()}.sock")) < SOCKET_PATH_BYTES_MAX
+    assert folder.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(folder)
+    parent.rmdir()
 
 
 def test_every_setting_has_a_reason() -> None:
