@@ -43,6 +43,8 @@ def start_spark(folder: str) -> SparkSession:
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Djava.io.tmpdir={folder}",
         "spark.local.dir": folder,
+        # The working folder, by a short name: the path of a socket has little room.
+        "spark.python.unix.domain.socket.dir": ".",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
