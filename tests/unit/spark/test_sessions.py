@@ -34,6 +34,17 @@ def test_only_local_masters_get_this_machines_python_and_address(master: str, is
     assert variables == ({"PYSPARK_PYTHON", "SPARK_LOCAL_IP"} if is_local else set())
 
 
+def test_only_what_stays_on_one_machine_goes_over_unix_sockets_and_uncompressed() -> None:
+    everywhere, local = (
+        {one.name: one.value for one in wanted_settings(master) if not one.is_variable} for master in ("yarn", "local")
+    )
+    assert everywhere.items() <= local.items()
+    assert {name: local[name] for name in local.keys() - everywhere.keys()} == {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.shuffle.compress": "false",
+    }
+
+
 @pytest.mark.parametrize("usual", ["short", "l" * 80])
 def test_sockets_have_a_folder_of_their_own_with_a_short_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, usual: str
