@@ -31,8 +31,9 @@ setup: $(READY)  ## Create .venv from the lock file (about a minute the first ti
 demo: $(READY)  ## Kill a pipeline in the middle and count what came out (a minute or two)
 	@$(BIN)/semel demo $(DEMO_ARGS)
 
+# A test that hangs where no signal reaches it ends the run, with the stacks of all threads.
 test: lint  ## Every gate, then every test but the long ones
-	@$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not long" -o faulthandler_timeout=420 -o faulthandler_exit_on_timeout=true $(PYTEST_ARGS)
 
 test-long: $(READY)  ## The tests that take minutes
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)

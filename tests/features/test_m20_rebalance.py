@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import semel
-from semel.clients.membership import KEEP_ALIVE_POLL_S
+from semel.clients.membership import KEEP_ALIVE_POLL_S, Membership
 from semel.clients.records import Batch
 from semel.errors import FencedError
 from semel.guarantee import Guarantee
@@ -36,6 +37,7 @@ def member(
     keep_alive_ms: int = NEVER_MS,
     poll_interval_ms: int = PATIENT_MS,
     store: semel.SqliteStore | None = None,
+    instance: str | None = None,
 ) -> Iterator[semel.Consumer]:
     """A member that is expelled when it does not poll for long, unless it is kept alive."""
     session_ms = min(poll_interval_ms - 100, SESSION_MS_MAX)
@@ -45,7 +47,7 @@ def member(
         [topic],
         group=topic,
         guarantee=guarantee,
-        settings=limits | {"log_level": 0},
+        settings=limits | {"log_level": 0} | ({"group.instance.id": instance} if instance else {}),
         keep_alive_ms=keep_alive_ms,
         store=store,
     ) as consumer:
@@ -81,6 +83,36 @@ def test_a_slow_member_is_expelled_and_its_late_commit_refused(kafka: Kafka) -> 
         assert kafka.committed(topic, topic) < 0
         second.commit()
         assert kafka.committed(topic, topic) == RECORDS
+
+
+class Closing:
+    """The library's client, which says how many rebalances were served when it is told to close."""
+
+    def __init__(self, member: Membership) -> None:
+        self.client, self.member = member.client, member
+        self.served = -1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def close(self) -> None:
+        self.served = self.member.revocations
+        self.client.close()
+
+
+@pytest.mark.parametrize("instance", [None, "one"], ids=["dynamic", "static"])
+def test_an_expelled_member_hears_of_it_before_the_library_closes(kafka: Kafka, instance: str | None) -> None:
+    """Heard of while closing it stops the whole process for ever, one time in a hundred."""
+    topic = kafka.topic()
+    kafka.fill(topic, RECORDS)
+    with ExitStack() as stack:
+        slow = stack.enter_context(member(kafka, topic, LEAST, poll_interval_ms=HASTY_MS, instance=instance))
+        first_of(slow)
+        take_over(kafka, topic, LEAST, stack)
+        assert slow._member.revocations == 0, "it has not asked yet"
+        closing = slow._member.client = Closing(slow._member)
+        slow.close()
+    assert closing.served == 1
 
 
 def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> None:

@@ -288,7 +288,8 @@ class Consumer:
             with self._member.lock:
                 self._progress.take_back()
                 if self.guarantee is Guarantee.AT_LEAST_ONCE:
-                    self._member.commit_if_possible(self._progress.finished)
+                    offsets, self._progress.finished = self._progress.finished, {}
+                    self._member.commit_if_possible(offsets)
         finally:
             self._member.close()
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REBALANCE_IN_PROGRESS = 27
 PAUSE_S = 0.05
 KEEP_ALIVE_POLL_S = 0.1
+SERVED_AT_ONCE, SERVE_S_MAX = 10_000, 1.0
 # Where a partition without a position begins. The library is not asked: it would use the same setting for a position
 # whose records are gone, and skip or repeat without a word.
 BEGINNING, END = -2, -1
@@ -70,6 +71,7 @@ class Membership:
         self._revoke_wait_s = revoke_wait_s
         self._read_positions = read_positions
         self._commits_on_revoke = commits_on_revoke
+        self._is_static = bool(settings.get("group.instance.id"))
         self._incremental = "cooperative" in str(settings.get("partition.assignment.strategy", ""))
         self._in_flight = False
         self._paused = False
@@ -273,4 +275,21 @@ class Membership:
         self.keep_alive.back()
         self.keep_alive.stop()
         with self.lock:
+            self._serve_rebalances()
             self.client.close()
+
+    def _serve_rebalances(self) -> None:
+        """Let no rebalance be left to the library's close, which may end while it serves one, and then waits for ever.
+
+        That wait holds Python's own lock: no thread and no signal could end it (confluentinc/librdkafka#4041).
+        Without a subscription no other rebalance begins. A static member keeps its place in the group and so its
+        subscription; it would have to be expelled just here.
+        """
+        deadline = time.monotonic() + SERVE_S_MAX
+        try:
+            if not self._is_static:
+                self.client.unsubscribe()
+            while self.client.consume(SERVED_AT_ONCE, 0) and time.monotonic() < deadline:
+                pass
+        except confluent().KafkaException as error:
+            log.warning("the group was left without a last rebalance: %s", error.args[0].str())
