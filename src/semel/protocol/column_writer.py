@@ -36,7 +36,7 @@ from semel.protocol.batch_header import (
     TRANSACTIONAL_BIT,
     set_codec,
 )
-from semel.protocol.compression import Codec, compress
+from semel.protocol.compression import Codec, OutputFullError, compress_into
 from semel.protocol.crc import checksum
 from semel.protocol.kernels.checksum import IN_KERNELS
 from semel.protocol.kernels.desk import FULL_BYTES, STATE_BYTES, Desk
@@ -101,7 +101,6 @@ def encode_columns(
     headers: ArrowColumn | None = None,
     rows: npt.NDArray[np.int64] | None = None,
     codec: Codec = Codec.NONE,
-    level: int | None = None,
     batch_bytes_max: int = BATCH_BYTES_MAX_DEFAULT,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
@@ -125,7 +124,7 @@ def encode_columns(
     )
     stamp = Stamp(TRANSACTIONAL_BIT * transactional, producer_id, producer_epoch, base_sequence)
     if codec is not Codec.NONE:
-        return _seal(_pack(_encode_plain(table, batch_bytes_max, stamp, is_sealed=False), codec, level))
+        return _seal(_pack(_encode_plain(table, batch_bytes_max, stamp, is_sealed=False), codec))
     plain = _encode_plain(table, batch_bytes_max, stamp, is_sealed=IN_KERNELS)
     return plain if IN_KERNELS else _seal(plain)
 
@@ -171,17 +170,22 @@ def _seal(encoded: EncodedBatches) -> EncodedBatches:
     return encoded
 
 
-def _pack(plain: EncodedBatches, codec: Codec, level: int | None) -> EncodedBatches:
-    result = bytearray()
+def _pack(plain: EncodedBatches, codec: Codec) -> EncodedBatches:
+    """Compress every batch that gets smaller by it, so that all of them surely fit the room they had."""
+    room = view_of(pa.allocate_buffer(len(plain.buffer)))
     positions = [0]
     for batch in plain:
-        packed = compress(codec, batch[HEADER_BYTES:], level)
-        if len(packed) < len(batch) - HEADER_BYTES:
-            start = len(result)
-            result += batch[:HEADER_BYTES]
-            result += packed
-            set_codec(memoryview(result)[start:], codec)
-        else:
-            result += batch
-        positions.append(len(result))
-    return EncodedBatches(buffer=memoryview(result), positions=tuple(positions), record_counts=plain.record_counts)
+        positions.append(positions[-1] + _pack_batch(batch, room[positions[-1] :], codec))
+    return EncodedBatches(buffer=room[: positions[-1]], positions=tuple(positions), record_counts=plain.record_counts)
+
+
+def _pack_batch(batch: memoryview, target: memoryview, codec: Codec) -> int:
+    smaller = target[HEADER_BYTES : len(batch) - 1]
+    try:
+        size = HEADER_BYTES + compress_into(codec, batch[HEADER_BYTES:], smaller)
+    except OutputFullError:
+        target[: len(batch)] = batch
+        return len(batch)
+    target[:HEADER_BYTES] = batch[:HEADER_BYTES]
+    set_codec(target[:size], codec)
+    return size

@@ -2,21 +2,25 @@
 
 Keeps: decompression never allocates what the compressed bytes merely claim; output grows as it is really produced,
        up to the caller's limit, and a bomb ends in a ProtocolError.
-Why:   cramjam is imported on first use, since most brokers never look inside a compressed batch. Its lz4 default
-       (linked blocks) is unreadable for Kafka's Java code, and snappy needs the xerial framing that Java expects.
+Why:   the library's own lz4 frames (linked blocks) are unreadable for Kafka's Java code, and snappy needs the xerial
+       framing that Java expects.
 """
 
 from enum import IntEnum
-from functools import cache
 from struct import Struct
-from types import ModuleType
 
 from semel.errors import CorruptBatchError, ProtocolError, UnsupportedVersionError
+from semel.protocol.codec_library import OutputFullError, cramjam
+from semel.protocol.lz4_frames import block_bytes_max, read_frame, write_frame
 from semel.protocol.varint import Buffer
+
+__all__ = ["Codec", "OutputFullError", "codec_of", "compress", "compress_into", "decompress", "decompress_into"]
 
 BYTES_MAX_DEFAULT = 1 << 30
 
 _CAPACITY_FIRST_BYTES = 1 << 16
+_ROOM_BYTES = 1 << 10  # what headers and trailers of any framing take at most, beside a quarter of the data
+_GZIP_LEVEL, _ZSTD_LEVEL = 6, 3  # as Kafka's own clients have it, where nothing else is said
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -35,17 +39,6 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-class OutputFullError(ProtocolError):
-    """The decompressed bytes do not fit the buffer that was offered."""
-
-
-@cache
-def _cramjam() -> ModuleType:
-    import cramjam  # noqa: PLC0415  (lazy: brokers seldom need it)
-
-    return cramjam
-
-
 def codec_of(number: int) -> Codec:
     """Return the codec with this number, or say that it is unknown."""
     try:
@@ -54,31 +47,36 @@ def codec_of(number: int) -> Codec:
         raise UnsupportedVersionError(f"compression codec {number} is unknown") from None
 
 
-def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
+def compress(codec: Codec, data: Buffer) -> bytes:
     """Compress in the framing that Kafka's Java client and librdkafka read."""
-    match codec:
-        case Codec.NONE:
-            return bytes(data)
-        case Codec.GZIP:
-            return bytes(_cramjam().gzip.compress(data, level=6 if level is None else level))
-        case Codec.SNAPPY:
-            return _compress_snappy(data)
-        case Codec.LZ4:
-            compressor = _cramjam().lz4.Compressor(level=1 if level is None else level, block_linked=False)
-            compressor.compress(data if isinstance(data, bytes) else bytes(data))
-            return bytes(compressor.finish())
-        case Codec.ZSTD:
-            return bytes(_cramjam().zstd.compress(data, level=3 if level is None else level))
+    room = memoryview(bytearray(_ROOM_BYTES + len(data) + len(data) // 4))
+    return bytes(room[: compress_into(codec, data, room)])
 
 
-def _compress_snappy(data: Buffer) -> bytes:
-    view = memoryview(data)
-    snappy = _cramjam().snappy
-    parts = [_XERIAL_HEADER]
+def compress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
+    """Compress into `output` and return the size; OutputFullError when it does not fit."""
+    try:
+        match codec:
+            case Codec.NONE:
+                return _copy_into(data, output)
+            case Codec.GZIP:
+                return int(cramjam().gzip.compress_into(data, output, level=_GZIP_LEVEL))
+            case Codec.SNAPPY:
+                return _compress_snappy_into(data, output)
+            case Codec.LZ4:
+                return write_frame(memoryview(data), output)
+            case Codec.ZSTD:
+                return int(cramjam().zstd.compress_into(data, output, level=_ZSTD_LEVEL))
+    except cramjam().CompressionError:
+        raise OutputFullError(f"output exceeds {len(output)} bytes") from None
+
+
+def _compress_snappy_into(data: Buffer, output: memoryview) -> int:
+    view, size = memoryview(data), _copy_into(_XERIAL_HEADER, output)
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = bytes(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
-        parts += (_BLOCK_LENGTH.pack(len(block)), block)
-    return b"".join(parts)
+        block = bytes(cramjam().snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        size += _copy_into(_BLOCK_LENGTH.pack(len(block)) + block, output[size:])
+    return size
 
 
 def decompress(codec: Codec, data: Buffer, *, bytes_max: int = BYTES_MAX_DEFAULT) -> Buffer:
@@ -105,14 +103,14 @@ def decompress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
             case Codec.NONE:
                 return _copy_into(data, output)
             case Codec.GZIP:
-                return int(_cramjam().gzip.decompress_into(data, output))
+                return int(cramjam().gzip.decompress_into(data, output))
             case Codec.SNAPPY:
                 return _decompress_snappy_into(data, output)
             case Codec.LZ4:
-                return int(_cramjam().lz4.decompress_into(data, output))
+                return _decompress_lz4_into(memoryview(data), output)
             case Codec.ZSTD:
-                return int(_cramjam().zstd.decompress_into(data, output))
-    except _cramjam().DecompressionError as error:
+                return int(cramjam().zstd.decompress_into(data, output))
+    except cramjam().DecompressionError as error:
         if "write whole buffer" in str(error):
             raise OutputFullError(f"output exceeds {len(output)} bytes") from None
         raise CorruptBatchError(f"{codec.name.lower()} data is damaged", because=str(error)) from None
@@ -123,6 +121,13 @@ def _copy_into(data: Buffer, output: memoryview) -> int:
         raise OutputFullError(f"output exceeds {len(output)} bytes")
     output[: len(data)] = data
     return len(data)
+
+
+def _decompress_lz4_into(data: memoryview, output: memoryview) -> int:
+    bytes_max = block_bytes_max(data)
+    if bytes_max is None:
+        return int(cramjam().lz4.decompress_into(data, output))
+    return read_frame(data, output, bytes_max)
 
 
 def _decompress_snappy_into(data: Buffer, output: memoryview) -> int:
@@ -152,7 +157,7 @@ def _xerial_block_end(view: memoryview, position: int) -> int:
 def _decompress_snappy_block(block: memoryview, output: memoryview) -> int:
     if not len(block):
         raise CorruptBatchError("snappy data is empty")
-    snappy = _cramjam().snappy
+    snappy = cramjam().snappy
     declared = int(snappy.decompress_raw_len(block))
     if declared > _SNAPPY_EXPANSION_MAX * len(block):
         raise CorruptBatchError(f"snappy block of {len(block)} bytes claims {declared} decompressed bytes")

@@ -58,7 +58,6 @@ def encode_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     codec: Codec = Codec.NONE,
-    level: int | None = None,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
@@ -81,7 +80,7 @@ def encode_batch(
     body = bytearray()
     for record, delta in zip(records, deltas, strict=True):
         _write_record(body, record, record.timestamp_ms - base_ms, delta)
-    packed = compress(codec, body, level) if records else b""
+    packed = compress(codec, body) if records else b""
     batch = bytearray(HEADER_BYTES)
     batch += packed
     max_ms = max(times, default=NO_TIMESTAMP_MS) if max_timestamp_ms is None else max_timestamp_ms

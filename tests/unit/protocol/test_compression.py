@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.errors import CorruptBatchError, ProtocolError, UnsupportedVersionError
-from semel.protocol.compression import Codec, OutputFullError, codec_of, compress, decompress, decompress_into
+from semel.protocol.compression import (
+    Codec,
+    OutputFullError,
+    codec_of,
+    compress,
+    compress_into,
+    decompress,
+    decompress_into,
+)
 
 PACKING = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"exactly once, " * 20_000
@@ -74,6 +82,18 @@ def test_lz4_frames_of_others_are_readable(linked: bool, checksum: bool) -> None
 def test_lz4_blocks_are_independent() -> None:
     """Kafka's Java code refuses linked blocks: bit 5 of the frame's flags."""
     assert compress(Codec.LZ4, TEXT)[4] & 0x20
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT[:30_000], TEXT], ids=len)
+def test_what_fits_is_written_and_nothing_beyond_the_room(codec: Codec, data: bytes) -> None:
+    packed = compress(codec, data)
+    room = bytearray(len(packed) + 1)
+    assert compress_into(codec, data, memoryview(room)[:-1]) == len(packed)
+    assert room == packed + b"\x00"
+    for short in {0, len(packed) // 2, len(packed) - 1} - {len(packed), -1}:
+        with pytest.raises(OutputFullError):
+            compress_into(codec, data, memoryview(bytearray(short)))
 
 
 def test_unknown_codec() -> None:
