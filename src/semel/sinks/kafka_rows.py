@@ -35,7 +35,10 @@ from semel.wire.settings import WireSettings
 from semel.wire.topology import TopicPartition
 from semel.world.clock import RealClock
 
-CHUNK_BYTES = 8 << 20
+# Rows are encoded so many at a time: a batch's worth for each target that they are split over, within limits. More
+# would have to be joined first, and would have left the processor's cache before they are compressed.
+CHUNK_BYTES_MIN, CHUNK_BYTES_MAX = 1 << 20, 8 << 20
+TARGET_BYTES = 1 << 19
 # A batch crosses the shuffle in pieces of rows' size: Spark may count them as it counts rows, without weighing them.
 PIECE_BYTES = 2 << 10
 
@@ -105,15 +108,16 @@ def _largest(column: ArrowColumn) -> int:
     return 0 if lengths is None else pc.max(lengths).as_py() or 0
 
 
-def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
-    """Gather Spark's Arrow batches until encoding is worth it."""
+def chunks_of(batches: Iterable[pa.RecordBatch], targets: int = 1) -> Iterator[Chunk]:
+    """Gather Spark's Arrow batches until encoding is worth it, for rows that are split over so many targets."""
+    enough = max(CHUNK_BYTES_MIN, min(CHUNK_BYTES_MAX, TARGET_BYTES * targets))
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         if batch.num_rows:
             waiting.append(batch)
             size += batch.nbytes
-        if size >= CHUNK_BYTES:
+        if size >= enough:
             yield _chunk(waiting)
             waiting, size = [], 0
     if waiting:
@@ -121,17 +125,18 @@ def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
 
 
 def _chunk(batches: list[pa.RecordBatch]) -> Chunk:
-    table = pa.Table.from_batches(batches)
-    names = set(table.column_names)
+    # Joined once, here: every target that gets rows of this chunk would join them again.
+    rows = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks()
+    names = set(rows.schema.names)
 
     def column(name: str) -> ArrowColumn | None:
-        return table.column(name) if name in names else None
+        return rows.column(name) if name in names else None
 
     return Chunk(
         keys=column("key"),
-        values=table.column("value"),
+        values=rows.column("value"),
         headers=column("headers"),
-        times_ms=_times(column("timestamp"), table.num_rows),
+        times_ms=_times(column("timestamp"), rows.num_rows),
         topics=column("topic"),
         partitions=column("partition"),
     )
@@ -191,7 +196,7 @@ def _explicit(
     if chunk.partitions is None:
         return by_key
     filled = _filled(chunk.partitions, NO_PARTITION).astype(np.int32)
-    given = np.asarray(chunk.partitions.is_valid().to_numpy(), dtype=np.bool_)
+    given = np.asarray(chunk.partitions.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
     own = filled[mine]
     wrong = own[given[mine] & ((own < 0) | (own >= count))]
     if len(wrong):
@@ -216,7 +221,7 @@ def encode(chunk: Chunk, writer: RowWriter, rows: npt.NDArray[np.int64] | None =
 def encode_rows(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """First stage of the keyed way: encoded batches, each with the one writer that will send it."""
     number, counted = 0, _Counter()
-    for turn, chunk in enumerate(chunks_of(batches)):
+    for turn, chunk in enumerate(chunks_of(batches, writer.targets.total)):
         counted.add(chunk)
         chosen = route(chunk, writer.targets, task + turn)
         for target, rows in enumerate(rows_by_partition(chosen, writer.targets.total)):

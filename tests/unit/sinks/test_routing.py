@@ -91,5 +91,7 @@ def test_chunks_gather_batches_and_leave_empty_ones_out() -> None:
 
 
 def test_a_big_micro_batch_comes_in_several_chunks() -> None:
-    batch = pa.RecordBatch.from_pydict({"value": [b"x" * 1_000_000] * 3})
-    assert [one.rows for one in chunks_of([batch] * 7)] == [9, 9, 3]
+    batch = pa.RecordBatch.from_pydict({"value": [b"x" * 200_000] * 3})
+    assert [one.rows for one in chunks_of([batch] * 5)] == [6, 6, 3]
+    assert [one.rows for one in chunks_of([batch] * 5, targets=4)] == [12, 3]
+    assert [one.rows for one in chunks_of([batch] * 16, targets=1_000)] == [42, 6]
