@@ -27,7 +27,6 @@ from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_writ
 from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
 from semel.sinks.kafka_rows import RowWriter, encode_rows, produce_encoded, write_source, write_spread
 from semel.sinks.ledger import Plan, plan_micro_batch
-from semel.sinks.read_ahead import read_ahead
 from semel.spark.arrow_limits import limited_by_rows
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
 from semel.spark.bare_scan import BareScan
@@ -51,7 +50,7 @@ Read = Callable[[Batches], Batches]
 
 
 def _as_given(batches: Batches) -> Batches:
-    return read_ahead(batches)
+    return batches
 
 
 def _encode_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
