@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import Bytes, view_of
-from semel.protocol.batch_header import HEADER_BYTES
+from semel.protocol.batch_header import CRC_START, HEADER_BYTES
 from semel.protocol.compression import OutputFullError, codec_of, decompress_into
+from semel.protocol.crc import checksum
 from semel.protocol.kernels.check import SCAN_COLUMNS, SPAN_COLUMNS
 
 Table = npt.NDArray[np.int64]
@@ -34,6 +35,10 @@ class Place(NamedTuple):
         """Make the error for a damaged batch."""
         return CorruptBatchError(text, topic=self.topic, partition=self.partition, offset=offset)
 
+    def wrong_checksum(self, found: int, stated: int, offset: int) -> CorruptBatchError:
+        """Make the error for a batch whose bytes are not those that were sent."""
+        return self.corrupt(f"checksum is {found:#010x}, the batch says {stated:#010x}", offset)
+
 
 class Segment(NamedTuple):
     """Batches whose (decompressed) records lie in one array, and whether their checksums have been verified."""
@@ -44,10 +49,10 @@ class Segment(NamedTuple):
 
 
 class Unpacker:
-    """Decompresses batches one after another into shared arrays, each filled before the next is made."""
+    """Verifies and decompresses batches one after another into shared arrays, each filled before the next is made."""
 
     def __init__(self, source: Bytes, bytes_max: int, bytes_enough: int, place: Place) -> None:
-        self._source = source
+        self._source = source.data
         self._left_bytes = bytes_max
         self._full_at_bytes = bytes_max - bytes_enough
         self._place = place
@@ -66,6 +71,7 @@ class Unpacker:
         for batch in batches.tolist():
             if self.has_enough:
                 break
+            self._verify(batch)
             size = self._try(batch, self._arena[self._used :])
             if size is None:
                 segments += _sealed(self._arena, spans)
@@ -75,6 +81,11 @@ class Unpacker:
             self._used += size
             self._left_bytes -= size
         return segments + _sealed(self._arena, spans)
+
+    def _verify(self, batch: list[int]) -> None:
+        found = checksum(self._source[batch[AT] + CRC_START : batch[END]])
+        if found != batch[CRC]:
+            raise self._place.wrong_checksum(found, batch[CRC], batch[BASE_OFFSET])
 
     def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
         capacity = min(max(_ARENA_BYTES, 4 * (batch[END] - batch[AT])), self._left_bytes)
@@ -93,7 +104,7 @@ class Unpacker:
             capacity = min(4 * capacity, self._left_bytes)
 
     def _try(self, batch: list[int], target: Bytes) -> int | None:
-        body = self._source[batch[AT] + HEADER_BYTES : batch[END]].data
+        body = self._source[batch[AT] + HEADER_BYTES : batch[END]]
         room = target[: self._left_bytes]
         try:
             codec = codec_of(batch[ATTRIBUTES] & CODEC_MASK)

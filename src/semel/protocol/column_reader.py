@@ -113,11 +113,12 @@ def decode_columns(
     table = _scan(source, limit, place)
     is_control = (table[:, ATTRIBUTES] & _CONTROL_BIT) != 0
     is_aborted = _aborted_batches(source, table, is_control, aborted, place) if read_committed and aborted else None
-    wanted = ~is_control & (table[:, OFFSET_NEXT] > offset_start)
+    is_ahead = table[:, OFFSET_NEXT] > offset_start
+    wanted = ~is_control & is_ahead
     if is_aborted is not None:
         wanted &= ~is_aborted
     chosen = table[wanted]
-    _check_crc(source, table[~wanted], place)
+    _check_crc(source, table[is_ahead & ~wanted], place)
     segments = _segments(source, chosen, (bytes_max, bytes_enough), place)
     taken = sum(len(segment.spans) for segment in segments)
     is_cut, chosen = taken < len(chosen), chosen[:taken]
@@ -165,11 +166,7 @@ def _check_crc(source: Bytes, table: Table, place: Place) -> None:
     wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, CRC])
     if len(wrong):
         first = int(wrong[0])
-        raise _wrong_checksum(found[first], int(table[first, CRC]), int(table[first, BASE_OFFSET]), place)
-
-
-def _wrong_checksum(found: int, stated: int, offset: int, place: Place) -> CorruptBatchError:
-    return place.corrupt(f"checksum is {found:#010x}, the batch says {stated:#010x}", offset)
+        raise place.wrong_checksum(found[first], int(table[first, CRC]), int(table[first, BASE_OFFSET]))
 
 
 def _aborted_batches(
@@ -206,7 +203,7 @@ def _segments(source: Bytes, chosen: Table, limits: tuple[int, int], place: Plac
         if unpacker.has_enough:
             break
         is_packed = bool(packed[run.start])
-        if is_packed or not IN_KERNELS:
+        if not is_packed and not IN_KERNELS:
             _check_crc(source, chosen[run], place)
         segments += unpacker.unpack(chosen[run]) if is_packed else [Segment(source, spans[run], not IN_KERNELS)]
     return segments
@@ -244,9 +241,8 @@ def _fault(source: Bytes, fault: Fault, at: int, place: Place) -> CorruptBatchEr
     header = read_header(source.data, at)
     if fault != Fault.CHECKSUM:
         return place.corrupt(_FAULT_TEXT[fault], header.base_offset)
-    return _wrong_checksum(
-        checksum(source.data[at + CRC_START : at + header.size_bytes]), header.crc, header.base_offset, place
-    )
+    found = checksum(source.data[at + CRC_START : at + header.size_bytes])
+    return place.wrong_checksum(found, header.crc, header.base_offset)
 
 
 def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:

@@ -5,9 +5,7 @@ Why:   the batch around a frame has a checksum already, and the library's own fr
        buffer to buffer without a copy. Frames of other kinds (linked blocks, checksums) are left to the library.
 """
 
-from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
 
 from semel.errors import CorruptBatchError
 from semel.protocol.codec_library import OutputFullError, cramjam
@@ -23,11 +21,6 @@ _HEADERS = {
     b"\x04\x22\x4d\x18\x60\x70\x73": 4 << 20,
 }
 _HEADER = next(iter(_HEADERS))
-
-
-class _Block(NamedTuple):
-    data: memoryview
-    is_stored: bool
 
 
 def block_bytes_max(data: memoryview) -> int | None:
@@ -72,32 +65,25 @@ def _compress(block: memoryview, room: memoryview) -> int | None:
 
 def read_frame(data: memoryview, output: memoryview, bytes_max: int) -> int:
     """Decompress the blocks of a frame, each of at most `bytes_max`, and return how much that is."""
-    size = 0
-    for block in _blocks(data, bytes_max):
-        size += _read_block(block, output[size:], bytes_max)
-    return size
-
-
-def _blocks(data: memoryview, bytes_max: int) -> Iterator[_Block]:
-    at = len(_HEADER)
+    at, written = len(_HEADER), 0
     while at + _SIZE.size <= len(data):
         (word,) = _SIZE.unpack_from(data, at)
-        size = word & ~_STORED_BIT
         at += _SIZE.size
         if not word:
-            return
-        if size > min(bytes_max, len(data) - at):
+            return written
+        size = word & ~_STORED_BIT
+        if size > bytes_max or size > len(data) - at:
             raise CorruptBatchError(f"lz4 block of {size} bytes does not fit the {len(data) - at} that are left")
-        yield _Block(data[at : at + size], size != word)
+        written += _read_block(data[at : at + size], size != word, output[written:], bytes_max)
         at += size
     raise CorruptBatchError("lz4 data ends before its end mark")
 
 
-def _read_block(block: _Block, room: memoryview, bytes_max: int) -> int:
-    if not block.is_stored and len(room) >= bytes_max:
-        return int(cramjam().lz4.decompress_block_into(block.data, room[:bytes_max]))
+def _read_block(block: memoryview, is_stored: bool, room: memoryview, bytes_max: int) -> int:
+    if not is_stored and len(room) >= bytes_max:
+        return int(cramjam().lz4.decompress_block_into(block, room[:bytes_max]))
     # It may not fit. The library would call that damaged, so it gets room for the largest block there is.
-    plain = block.data if block.is_stored else _decompress_aside(block.data, bytes_max)
+    plain = block if is_stored else _decompress_aside(block, bytes_max)
     if len(plain) > len(room):
         raise _full(room)
     room[: len(plain)] = plain
