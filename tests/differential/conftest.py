@@ -15,6 +15,7 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "transaction.max.timeout.ms": "900000",
     "log.message.timestamp.after.max.ms": "3600000",
+    "log.retention.ms": "-1",  # scripts send old records, and nobody knows when the cleaner comes by
 }
 # As the embedded cluster does: assignments are made at once, groups with members keep their protocol.
 APACHE_SETTINGS = {
