@@ -108,7 +108,7 @@ def _largest(column: ArrowColumn) -> int:
     return 0 if lengths is None else pc.max(lengths).as_py() or 0
 
 
-def chunks_of(batches: Iterable[pa.RecordBatch], targets: int = 1) -> Iterator[Chunk]:
+def chunks_of(batches: Iterable[pa.RecordBatch], targets: int) -> Iterator[Chunk]:
     """Gather Spark's Arrow batches until encoding is worth it, for rows that are split over so many targets."""
     enough = max(CHUNK_BYTES_MIN, min(CHUNK_BYTES_MAX, TARGET_BYTES * targets))
     waiting: list[pa.RecordBatch] = []
@@ -274,7 +274,7 @@ def write_spread(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]
     counted = _Counter()
 
     def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
-        for chunk in chunks_of(batches):
+        for chunk in chunks_of(batches, len(writer.targets.topics)):
             counted.add(chunk)
             topic_of = _topic_indexes(chunk, writer.targets)
             for index, (topic, count) in enumerate(zip(writer.targets.topics, writer.targets.counts, strict=True)):
@@ -291,9 +291,11 @@ def write_source(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]
     """Send each row to the partition it names; the driver checks that no other task wrote there."""
     counted = _Counter()
     partitions = list(writer.targets)
+    # A single writer has rows of every partition, one of several those of a partition in each topic.
+    targets = writer.targets.total if writer.writers == 1 else len(writer.targets.topics)
 
     def encoded() -> Iterator[tuple[TopicPartition, Batch]]:
-        for turn, chunk in enumerate(chunks_of(batches)):
+        for turn, chunk in enumerate(chunks_of(batches, targets)):
             counted.add(chunk)
             chosen = route(chunk, writer.targets, turn)
             for target in np.unique(chosen).tolist():

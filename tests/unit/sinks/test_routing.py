@@ -18,7 +18,7 @@ KEYS = [b"", b"a", b"key 1", b"key 2", b"\x00\xff" * 9, bytes(range(21))]
 def chunk(**columns: Any) -> Chunk:
     size = len(next(iter(columns.values())))
     given = {"value": pa.array([b"v"] * size)} | {name: _array(name, rows) for name, rows in columns.items()}
-    (found,) = chunks_of([pa.RecordBatch.from_pydict(given)])
+    (found,) = chunks_of([pa.RecordBatch.from_pydict(given)], 1)
     return found
 
 
@@ -37,7 +37,7 @@ def test_a_key_goes_where_the_java_client_sends_it() -> None:
 
 def test_text_keys_are_their_bytes() -> None:
     keys = pa.array(["ä", "b"], pa.string())
-    (found,) = chunks_of([pa.RecordBatch.from_pydict({"key": keys, "value": keys})])
+    (found,) = chunks_of([pa.RecordBatch.from_pydict({"key": keys, "value": keys})], 1)
     assert list(route(found, ONE, 0)) == [partition_of("ä".encode(), 5), partition_of(b"b", 5)]
 
 
@@ -86,12 +86,12 @@ def test_several_topics_without_a_column() -> None:
 def test_chunks_gather_batches_and_leave_empty_ones_out() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"x"] * 3})
     empty = batch.slice(0, 0)
-    assert [one.rows for one in chunks_of([batch, empty, batch])] == [6]
-    assert list(chunks_of([empty])) == []
+    assert [one.rows for one in chunks_of([batch, empty, batch], 1)] == [6]
+    assert list(chunks_of([empty], 1)) == []
 
 
 def test_a_big_micro_batch_comes_in_several_chunks() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 200_000] * 3})
-    assert [one.rows for one in chunks_of([batch] * 5)] == [6, 6, 3]
+    assert [one.rows for one in chunks_of([batch] * 5, 1)] == [6, 6, 3]
     assert [one.rows for one in chunks_of([batch] * 5, targets=4)] == [12, 3]
     assert [one.rows for one in chunks_of([batch] * 16, targets=1_000)] == [42, 6]
