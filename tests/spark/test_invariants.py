@@ -1,5 +1,9 @@
-"""Invariants of the sink that no crash is needed for: S6 empty micro-batches, S7 filters, S10 stateful queries."""
+"""Invariants of the sink that no crash is needed for: S6 empty micro-batches, S7 filters, S10 stateful queries.
 
+Also what happens to a micro-batch whose query is stopped.
+"""
+
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,12 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import semel
 from semel.broker.intercept import Delay
+from semel.errors import SinkError
 from semel.guarantee import Guarantee
 from semel.sinks.base import CommitStep, MicroBatch
 from semel.sinks.kafka import KafkaOutput
 from semel.spark.micro_batch import MicroBatchRun
 from semel.wire.topology import TopicPartition
-from tests.spark.sink_jobs import Job, check_once, fill, new_topics
+from tests.spark.sink_jobs import STREAM_S_MAX, Job, check_once, fill, new_topics
+from tests.support.waiting import eventually
 
 SCHEMA = "key binary, value binary"
 
@@ -101,3 +107,39 @@ def test_a_stateful_query_is_restarted_not_run_again(
     assert (failure is not None) == stateful
     copy.finish()
     check_once(copy.output(), range(60) if stateful else [*range(60), *range(60)], ordered=False)
+
+
+def test_a_stopped_query_does_not_run_its_micro_batch_again(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails after `stop()` is undone and left to the next start; it would go on behind the caller's back."""
+    copy = job(spark, cluster, tmp_path)
+    seen: list[CommitStep] = []
+    reached, stopped, over = threading.Event(), threading.Event(), threading.Event()
+    execute = MicroBatchRun.execute
+
+    def execute_and_tell(run: MicroBatchRun) -> int:
+        try:
+            return execute(run)
+        finally:
+            over.set()
+
+    def fail_once_stopped(step: CommitStep) -> None:
+        seen.append(step)
+        if step is CommitStep.ROWS_WRITTEN:
+            reached.set()
+            assert stopped.wait(STREAM_S_MAX)
+            raise SinkError("as when Spark cancels the job")
+
+    monkeypatch.setattr(MicroBatchRun, "execute", execute_and_tell)
+    query = copy.start(fail_once_stopped)
+    assert reached.wait(STREAM_S_MAX)
+    stopping = threading.Thread(target=query.stop)
+    stopping.start()
+    eventually(lambda: not query.isActive, what="Spark stops the query")
+    stopped.set()
+    assert over.wait(STREAM_S_MAX)
+    stopping.join(STREAM_S_MAX)
+    assert seen == list(CommitStep)[: list(CommitStep).index(CommitStep.ROWS_WRITTEN) + 1]
+    copy.finish()
+    check_once(copy.output(), range(60), ordered=True)

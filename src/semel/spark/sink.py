@@ -168,7 +168,7 @@ class StreamRunner:
             rows=rows.select(*self._query.columns) if scan is None and self._query.has_more else rows,
             on_step=self._on_step,
             rows_expected=_expected(micro_batch),
-            may_run_again=lambda: not checkpoint.is_stateful,
+            may_run_again=self._query.may_run_again,
             scan=scan,
         ).execute()
 
@@ -197,6 +197,10 @@ class _Query:
     columns: list[str]
     has_more: bool
     """Whether rows have columns that a record has no use for."""
+
+    def may_run_again(self) -> bool:
+        """Not over state that the first run has moved on, and not after somebody has stopped the query."""
+        return not self.checkpoint.is_stateful and bool(self.execution.isActive())
 
 
 def _find_query(rows: DataFrame, run_id: str, columns: list[str]) -> _Query:
