@@ -21,18 +21,22 @@ from tests.spark.sink_jobs import new_topics
 MICRO_BATCHES = 5
 
 
-def commit(session: KafkaSession, source: str, partitions: int, number: int) -> None:
-    """What the driver asks of the brokers for one micro-batch."""
-    session.own()
-    session.read_ledger()
-    session.add_targets()
-    micro_batch = MicroBatch(
+def nth(session: KafkaSession, source: str, partitions: int, number: int) -> MicroBatch:
+    """A micro-batch that reads a record of every partition."""
+    return MicroBatch(
         pipeline=session.pipeline,
         query_id="one",
         id=number,
         guarantee=Guarantee.EXACTLY_ONCE,
         offsets={TopicPartition(source, index): number + 1 for index in range(partitions)},
     )
+
+
+def commit(session: KafkaSession, micro_batch: MicroBatch) -> None:
+    """What the driver asks of the brokers for one micro-batch."""
+    session.own()
+    session.read_ledger(micro_batch)
+    session.add_targets()
     session.add_offsets(micro_batch)
     session.commit()
 
@@ -42,7 +46,7 @@ def measure(partitions: int) -> tuple[Counter[int], float]:
     with semel.Cluster(brokers=1, config={"log.retention.ms": "-1"}) as cluster:
         source, output = new_topics(cluster.bootstrap, partitions, partitions)
         session = KafkaOutput(cluster.bootstrap, output).open(f"many-{partitions}")
-        commit(session, source, partitions, 0)
+        commit(session, nth(session, source, partitions, 0))
         asked: Counter[int] = Counter()
 
         def count(seen: Seen) -> bool:
@@ -52,10 +56,10 @@ def measure(partitions: int) -> tuple[Counter[int], float]:
         hook = cluster.intercept(None, Delay(ms=0), times=None, where=count)
         began = perf_counter()
         for number in range(1, MICRO_BATCHES + 1):
-            commit(session, source, partitions, number)
+            commit(session, nth(session, source, partitions, number))
         seconds = perf_counter() - began
         cluster.disarm(hook)
-        assert set(session.read_ledger().offsets.values()) == {MICRO_BATCHES + 1}
+        assert set(session.read_ledger(nth(session, source, partitions, 0)).offsets.values()) == {MICRO_BATCHES + 1}
     return +asked, seconds
 
 

@@ -13,10 +13,8 @@ from semel.broker.coordinators import coordinator_partition
 from semel.broker.intercept import Delay
 from semel.engine.embedded import Cluster
 from semel.errors import SinkError
-from semel.guarantee import Guarantee
-from semel.sinks.base import MicroBatch
-from semel.sinks.kafka import ANONYMOUS, KafkaOutput, KafkaSession
-from semel.sinks.ledger import Plan, plan_micro_batch
+from semel.sinks.kafka import ANONYMOUS
+from semel.sinks.ledger import Plan
 from semel.wire.cluster import CoordinatorKind, WireCluster
 from semel.wire.offsets import CommittedOffset
 from semel.wire.produce import send_batches
@@ -25,6 +23,7 @@ from semel.wire.transaction import TransactionClient
 from tests.support.topics import all_in_sync, create_topic
 from tests.support.waiting import eventually
 from tests.wire.conftest import MakeClient
+from tests.wire.empty_micro_batches import empty_micro_batch, open_session, run_empty
 from tests.wire.records import batches_of
 
 CONTROLLER = 0
@@ -172,41 +171,13 @@ def test_a_leader_that_does_not_acknowledge_is_not_asked_who_leads(
     assert client.leader(place, client.deadline()) != old
 
 
-def micro_batch(pipeline: str, source: TopicPartition, number: int) -> MicroBatch:
-    return MicroBatch(
-        pipeline=pipeline,
-        query_id="one",
-        id=number,
-        guarantee=Guarantee.EXACTLY_ONCE,
-        offsets={source: number + 1},
-        offsets_before={source: number},
-        is_replay=False,
-    )
-
-
-def open_session(cluster: Cluster, name: str, **more: str) -> KafkaSession:
-    options = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.request.timeout.ms": "1000", **more}
-    return KafkaOutput(options, name).open(name)
-
-
-def run_empty(session: KafkaSession, number: int) -> Plan:
-    """A micro-batch without rows, in the order of the real one."""
-    wanted = micro_batch(session.pipeline, TopicPartition(session.pipeline, 0), number)
-    session.own()
-    plan = plan_micro_batch(session.read_ledger(), wanted)
-    if plan is Plan.RUN:
-        session.add_offsets(wanted)
-        session.commit()
-    return plan
-
-
 def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster, replicated: str) -> None:
     """S11: the second driver reads from who led before the split, and would write micro-batch 1 a second time."""
     first = open_session(whole, replicated)
     assert run_empty(first, 0) is Plan.RUN
     second = open_session(whole, replicated, **{"kafka.client.id": "second"})
     assert second.cluster is not first.cluster
-    assert second.read_ledger().last is not None  # so it knows the coordinator
+    assert second.read_ledger(empty_micro_batch(second, 1)).last is not None  # so it knows the coordinator
     old = cut_leader_off(whole, place_of(whole, CoordinatorKind.GROUP, replicated))
     first.cluster.forget_coordinator(CoordinatorKind.GROUP, replicated)
     assert run_empty(first, 1) is Plan.RUN

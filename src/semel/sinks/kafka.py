@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
-from semel.errors import ConfigError, FencedError, SinkError
+from semel.errors import BrokerError, ConfigError, FencedError, OutcomeUnknownError, SinkError
 from semel.protocol.compression import Codec
+from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import MicroBatch
 from semel.sinks.kafka_rows import RowWriter
 from semel.sinks.kafka_targets import Targets
-from semel.sinks.ledger import Ledger, ledger_entries, read_ledger
+from semel.sinks.ledger import Ledger, entries_missing, ledger_entries, newest_entries, read_ledger
 from semel.sinks.ownership import check_not_taken_over, new_producer
 from semel.sinks.retention import ledger_kept_ms
 from semel.wire.cluster import WireCluster, shared_cluster
@@ -137,7 +139,11 @@ class KafkaSession:
         self._check_group()
         self._transaction = TransactionClient(self.cluster, pipeline, timeout_ms=sink.transaction_timeout_ms)
         self._ledger = Ledger(offsets={}, last=None)
-        self._committed: dict[TopicPartition, CommittedOffset] = {}  # what the ledger was made of
+        self._found: dict[TopicPartition, CommittedOffset] = {}  # what the coordinator said the ledger is
+        self._known: dict[TopicPartition, CommittedOffset] = {}  # what it is
+        self._entries: dict[TopicPartition, CommittedOffset] = {}  # what the open transaction adds to it
+        # What it was after this driver's last commit; None when there was none, or when its outcome is unknown.
+        self._mine: dict[TopicPartition, CommittedOffset] | None = None
         self._open_until: Deadline | None = None
         # How large the largest row is, by the last micro-batch or by Spark's estimate; 0 when that is not known.
         self.row_bytes_max = 0
@@ -176,6 +182,7 @@ class KafkaSession:
         it was somebody else who moved it.
         """
         anew = self.has_timed_out
+        self._mine = None if anew else self._mine
         if anew and self._transaction.identity is not None:
             check_not_taken_over(self.cluster, self._transaction.identity, self.cluster.deadline())
         producer = self._transaction.begin(self.cluster.deadline(), anew=anew)
@@ -186,16 +193,39 @@ class KafkaSession:
         """A producer id without a transaction: what is sent again is recognised, so no row is written twice."""
         return new_producer(self.cluster, self.cluster.deadline())
 
-    def read_ledger(self) -> Ledger:
-        """What the output holds, as decided transactions say."""
-        self._committed = committed_offsets(
-            self.cluster, self.pipeline, deadline=self.cluster.deadline(), require_stable=True
-        )
-        self._ledger = read_ledger(self.pipeline, self._committed)
+    def read_ledger(self, micro_batch: MicroBatch) -> Ledger:
+        """What the output holds, as decided transactions say (S12).
+
+        What this driver has committed itself it knows, since it owns the pipeline: a coordinator that still calls that
+        undecided, or has not heard of it, does not stop it.
+        """
+        self._found = self._ask_for_ledger(micro_batch)
+        self._known = newest_entries(self._found, self._mine or {})
+        self._ledger = read_ledger(self.pipeline, self._known)
         if self._ledger.is_empty:
             kept_ms = ledger_kept_ms(self.cluster, self.pipeline, self.cluster.deadline())
             self._ledger = replace(self._ledger, kept_ms=kept_ms)
         return self._ledger
+
+    def _ask_for_ledger(self, micro_batch: MicroBatch) -> dict[TopicPartition, CommittedOffset]:
+        """Why by name too: asked for all, a coordinator says nothing of an entry whose first commit is undecided."""
+        ask = partial(committed_offsets, self.cluster, self.pipeline)
+        if self._mine is not None:
+            return ask(deadline=self.cluster.deadline(), require_stable=False)
+        try:
+            found = ask(deadline=self.cluster.deadline())
+            missing = entries_missing(micro_batch, found, self.targets.home)
+            return {**found, **ask(missing, deadline=self.cluster.deadline())} if missing else found
+        except BrokerError as error:
+            if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                raise
+            raise OutcomeUnknownError(
+                f"pipeline {self.pipeline!r}: its ledger has entries of a transaction that is not decided",
+                because="no earlier driver has one open, so a producer of another name writes to this group, or the "
+                "group's coordinator has not read the end of a transaction that stands in its log",
+                you_want="end that producer's transaction, or start the broker that coordinates the group again",
+                next_command=f"kafka-consumer-groups --describe --state --group {self.pipeline}",
+            ) from error
 
     def add_targets(self) -> None:
         """Make every partition that rows may go to part of the transaction, so that an abort reaches them all."""
@@ -217,9 +247,9 @@ class KafkaSession:
 
     def add_offsets(self, micro_batch: MicroBatch) -> None:
         """Make the ledger entries part of the transaction; SinkError when they were planned on an old ledger (S11)."""
-        entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
-        before = self._transaction.commit_offsets(self.pipeline, entries, self.cluster.deadline())
-        if before != self._committed:
+        self._entries = ledger_entries(micro_batch, self._ledger, self.targets.home)
+        before = self._transaction.commit_offsets(self.pipeline, self._entries, self.cluster.deadline())
+        if before != self._found:
             raise SinkError(
                 f"pipeline {self.pipeline!r}: the ledger holds more than was read before micro-batch {micro_batch.id}",
                 because="it was read from a broker that another had replaced as the group's coordinator",
@@ -228,8 +258,9 @@ class KafkaSession:
 
     def commit(self) -> None:
         """Make rows and ledger entries visible together."""
+        mine, self._mine = {**self._known, **self._entries}, None
         self._transaction.end(self.cluster.deadline(), commit=True)
-        self._open_until = None
+        self._open_until, self._mine = None, mine
 
     def abort(self) -> None:
         """Undo the transaction; when a newer owner or a timeout has done so already, that is as good."""

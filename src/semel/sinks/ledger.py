@@ -11,9 +11,10 @@ nobody can know. It never guesses (S3, S9).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Self
 
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError
@@ -103,6 +104,22 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     return Ledger(offsets=offsets, last=max(entries, key=lambda entry: entry.number, default=None))
 
 
+def newest_entries(
+    found: Mapping[TopicPartition, CommittedOffset], mine: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, CommittedOffset]:
+    """What a coordinator says, but where it does not know yet what this driver has committed, that."""
+    unknown = {partition for partition, row in mine.items() if _number(found.get(partition)) < _number(row)}
+    return {**found, **{partition: mine[partition] for partition in unknown}}
+
+
+def _number(row: CommittedOffset | None) -> float:
+    """Which commit of the pipeline it was; what somebody else wrote stays in sight, and is refused."""
+    if row is None:
+        return 0
+    entry = Entry.from_metadata(row.metadata)
+    return inf if entry is None else entry.number
+
+
 def ledger_entries(
     micro_batch: MicroBatch, ledger: Ledger, home: TopicPartition
 ) -> dict[TopicPartition, CommittedOffset]:
@@ -113,8 +130,19 @@ def ledger_entries(
     number = ledger.last.number + 1 if ledger.last is not None else 1
     entry = Entry(query_id=micro_batch.query_id, micro_batch_id=micro_batch.id, number=number, runs=runs)
     metadata = entry.to_metadata()
-    offsets = {home: micro_batch.id + 1} if micro_batch.offsets is None else micro_batch.offsets
+    offsets = _offsets_next(micro_batch, home)
     return {partition: CommittedOffset(offset_next=offset, metadata=metadata) for partition, offset in offsets.items()}
+
+
+def _offsets_next(micro_batch: MicroBatch, home: TopicPartition) -> Mapping[TopicPartition, int]:
+    return {home: micro_batch.id + 1} if micro_batch.offsets is None else micro_batch.offsets
+
+
+def entries_missing(
+    micro_batch: MicroBatch, found: Collection[TopicPartition], home: TopicPartition
+) -> list[TopicPartition]:
+    """The entries that this micro-batch commits and that a ledger does not have."""
+    return [partition for partition in _offsets_next(micro_batch, home) if partition not in found]
 
 
 def plan_micro_batch(ledger: Ledger, micro_batch: MicroBatch) -> Plan:

@@ -105,7 +105,7 @@ class MicroBatchRun:
         for run in range(1, RUNS_MAX + 1):
             producer = self.session.own()
             self.on_step(CommitStep.OWNED)
-            ledger = self.session.read_ledger()
+            ledger = self.session.read_ledger(self.micro_batch)
             self.on_step(CommitStep.LEDGER_READ)
             if self._plan(ledger_is_empty=ledger.is_empty, decide=partial(plan_micro_batch, ledger)) is Plan.SKIP:
                 log.info("micro-batch %d of %s was committed before", self.micro_batch.id, self.micro_batch.pipeline)
@@ -163,7 +163,7 @@ class MicroBatchRun:
     # --- the other two guarantees: the same functions in another order
 
     def _at_least_once(self) -> int:
-        ledger = self.session.read_ledger()
+        ledger = self.session.read_ledger(self.micro_batch)
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0
@@ -178,7 +178,7 @@ class MicroBatchRun:
         """The ledger first, in a transaction of its own: of two drivers only one gets to write the rows."""
         self.session.own()
         self.on_step(CommitStep.OWNED)
-        ledger = self.session.read_ledger()
+        ledger = self.session.read_ledger(self.micro_batch)
         self.on_step(CommitStep.LEDGER_READ)
         if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
             return 0

@@ -15,6 +15,7 @@ from semel.sinks.ledger import (
     Ledger,
     Plan,
     ledger_entries,
+    newest_entries,
     plan_micro_batch,
     read_ledger,
 )
@@ -102,6 +103,21 @@ def test_the_newest_entry_is_the_one_with_the_highest_number() -> None:
         },
     )
     assert found == Ledger(offsets={B0: 9, A0: 3}, last=new)
+
+
+def row(number: int, offset: int) -> CommittedOffset:
+    entry = Entry(query_id="q", micro_batch_id=number - 1, number=number)
+    return CommittedOffset(offset_next=offset, metadata=entry.to_metadata())
+
+
+def test_what_a_coordinator_does_not_know_yet_is_added() -> None:
+    """S12: it has the entry before, or none, or a newer one of somebody else, or one that no pipeline wrote."""
+    foreign = CommittedOffset(offset_next=5, metadata="")
+    mine = {A0: row(3, 30), A1: row(3, 31)}
+    assert newest_entries({A0: row(2, 20)}, mine) == mine
+    assert newest_entries(mine, mine) == mine
+    assert newest_entries({A0: row(4, 40), B0: row(1, 10)}, mine) == {A0: row(4, 40), A1: row(3, 31), B0: row(1, 10)}
+    assert newest_entries({A0: foreign}, mine)[A0] == foreign
 
 
 def test_entries_name_query_and_micro_batch_and_count_on() -> None:
