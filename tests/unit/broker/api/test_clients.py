@@ -78,10 +78,10 @@ def test_kafka_python_shares_a_group_with_itself(cluster: Cluster, name: str) ->
     settings = {"bootstrap_servers": cluster.bootstrap, "group_id": name, "auto_offset_reset": "earliest"}
     # It may join before it has heard of the topic; it looks again when its metadata are too old for it.
     with closing(KafkaConsumer(name, enable_auto_commit=False, metadata_max_age_ms=500, **settings)) as reader:
-        seen: list[int] = []
+        seen: set[tuple[int, int]] = set()  # what it read before its group was shared out again it reads twice
 
         def read() -> bool:
-            seen.extend(record.offset for rows in reader.poll(100).values() for record in rows)
+            seen.update((record.partition, record.offset) for rows in reader.poll(100).values() for record in rows)
             return len(seen) == 6
 
         eventually(read, WAIT_S)
