@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
 from semel.spark import register
+from semel.spark.sessions import WORKERS_SHARED
 
 # Quick to start rather than quick to run: these jobs are small.
 DRIVER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -33,6 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.extraClassPath", jars)
             .config("spark.python.daemon.module", "semel.spark.daemon")
             .config("spark.python.unix.domain.socket.enabled", "true")
+            .config(WORKERS_SHARED, "1")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,22 +169,25 @@ def test_both_ways_write_the_same_records(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailOnce(ReadPlanned):
-    """Fails once, when a task has written some rows."""
+    """Fails once, when a task has given some rows."""
 
     marker: str
 
-    def __call__(self, numbers: Batches) -> Batches:
-        for number, batch in enumerate(ReadPlanned(tasks=self.tasks)(numbers)):
-            if number and not Path(self.marker).exists():
-                Path(self.marker).touch()
-                raise RuntimeError("once")
+    def rows(self, numbers: Iterable[int]) -> Batches:
+        for batch in ReadPlanned(tasks=self.tasks).rows(numbers):
             half = batch.num_rows // 2
             yield batch.slice(0, half)
+            if not Path(self.marker).exists():
+                Path(self.marker).touch()
+                raise RuntimeError("once")
             yield batch.slice(half)
 
 
-def test_a_task_fails_in_its_middle(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S1: the micro-batch is aborted and run again from what was planned."""
+@pytest.mark.parametrize("partitioning", ["spread", "keyed"])
+def test_a_task_fails_in_its_middle(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitioning: str
+) -> None:
+    """S1: the micro-batch is aborted and run again from what was planned; without a plan of Spark's, and with one."""
     find, marker = BareScan.find, tmp_path / "failed"
 
     def failing(*given: Any) -> BareScan | None:
@@ -194,7 +197,7 @@ def test_a_task_fails_in_its_middle(make: Make, tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(BareScan, "find", failing)
     monkeypatch.setattr("semel.spark.micro_batch.SMALL_ROWS_MAX", 0)
-    copy = make(source_options={"minPartitions": "3"}, partitioning="spread")
+    copy = make(source_options={"minPartitions": "3"}, partitioning=partitioning)
     steps: list[CommitStep] = []
     assert copy.run(steps.append) is None
     assert marker.exists()

@@ -1,7 +1,9 @@
 """What a worker has imported is out of the garbage collector's sight; nobody else's process is touched."""
 
 import gc
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -31,6 +33,18 @@ def test_a_worker_is_settled_once(spark: SparkSession) -> None:
     assert found.made == 2 * MADE
     assert found.settled - found.before >= MADE, "what was there before is out of sight"
     assert found.again <= found.settled, "what came after the first time is kept as well"
+
+
+def _parent(_: object, rows: Iterable[object]) -> Iterator[pa.RecordBatch]:
+    list(rows)
+    yield pa.RecordBatch.from_pylist([{"parent": os.getppid()}])
+
+
+def test_tasks_with_and_without_a_plan_of_sparks_share_their_workers(spark: SparkSession) -> None:
+    """Else a plain copy would start a second daemon, with kernels and connections of its own."""
+    planned = spark.range(2, numPartitions=2).mapInArrow(partial(_parent, None), "parent long").collect()
+    plain = spark.sparkContext.parallelize([0, 1], 2).mapPartitionsWithIndex(_parent).collect()
+    assert {row.parent for row in planned} == {batch["parent"][0].as_py() for batch in plain}
 
 
 def test_a_process_that_runs_no_task_is_left_alone() -> None:

@@ -10,11 +10,12 @@ Why:   rows that no expression looks at would be made from Arrow columns in the 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from semel.spark.row_schema import HEADERS
 from semel.spark.source import TaskPartition
@@ -37,10 +38,29 @@ class ReadPlanned:
     tasks: tuple[TaskPartition, ...]
 
     def __call__(self, numbers: Batches) -> Batches:
-        """Give the rows of the tasks with these numbers."""
+        """Give the rows of the tasks with the numbers that Spark brings."""
         for batch in numbers:
-            for number in batch.column(0).to_numpy().tolist():
-                yield from self.tasks[number].read()
+            yield from self.rows(batch.column(0).to_numpy().tolist())
+
+    def rows(self, numbers: Iterable[int]) -> Batches:
+        """Give the rows of the tasks with these numbers."""
+        for number in numbers:
+            yield from self.tasks[number].read()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadAndWrite:
+    """One task that does both; picklable."""
+
+    read: ReadPlanned
+    write: Callable[[Batches], Batches]
+    tasks: int
+
+    def __call__(self, index: int, _: Iterable[None]) -> Iterator[Row]:
+        """Write its share of what was planned, and tell what the writing told."""
+        first, end = (len(self.read.tasks) * one // self.tasks for one in (index, index + 1))
+        for batch in self.write(self.read.rows(range(first, end))):
+            yield from (Row(**row) for row in batch.to_pylist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +82,20 @@ class BareScan:
         tasks = () if node is None else _planned_tasks(node, columns)
         return cls(read=ReadPlanned(tasks=tasks), node=node) if tasks else None
 
-    def task_numbers(self, spark: SparkSession, tasks_max: int | None) -> DataFrame:
-        """One row for each planned task, each in a task of its own or in so many, neighbours together."""
+    def task_numbers(self, spark: SparkSession) -> DataFrame:
+        """One row for each planned task, each in a task of its own."""
         count = len(self.read.tasks)
-        return spark.range(0, count, 1, min(count, tasks_max or count))
+        return spark.range(0, count, 1, count)
+
+    def run(self, context: SparkContext, write: Callable[[Batches], Batches], tasks_max: int | None) -> list[Row]:
+        """Read and write in one task for each that was planned, or in so many, neighbours together.
+
+        Why: without a plan of Spark's, which takes longer than the rows of a small micro-batch do.
+        """
+        tasks = min(len(self.read.tasks), tasks_max or len(self.read.tasks))
+        task = _ReadAndWrite(read=self.read, write=write, tasks=tasks)
+        nothing: list[None] = []
+        return context.parallelize(nothing, tasks).mapPartitionsWithIndex(task).collect()
 
     def tell_rows_read(self, rows: int) -> None:
         """Let the query's progress say how much was read, which Spark has not seen."""

@@ -64,14 +64,14 @@ def _produce_task(writer: RowWriter, batches: Batches) -> Batches:
     return produce_encoded(writer, first_attempt_only(), batches)
 
 
-def _spread_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+def _spread_task(writer: RowWriter, batches: Batches) -> Batches:
     settle_worker()
-    return write_spread(writer, first_attempt_only(), read(batches))
+    return write_spread(writer, first_attempt_only(), batches)
 
 
-def _source_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
+def _source_task(writer: RowWriter, batches: Batches) -> Batches:
     settle_worker()
-    return write_source(writer, first_attempt_only(), read(batches))
+    return write_source(writer, first_attempt_only(), batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,22 +210,27 @@ class MicroBatchRun:
         writers = self._writers()
         writer = self.session.writer(self.micro_batch, producer, writers)
         chosen = partitioning or self.session.sink.partitioning
-        given, read = self._feed(writers if writers == 1 or chosen is Partitioning.SPREAD else None)
-        rows = self._ordered(given, writers)
-        match chosen:
-            case Partitioning.KEYED if writers == 1:
-                # One task writes to every partition, so nothing has to be shuffled to its writer.
-                result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
-            case Partitioning.KEYED:
-                encoded = rows.mapInArrow(partial(_encode_task, writer, read), ENCODED_DDL)
-                result = encoded.repartitionById(writers, "writer").mapInArrow(
-                    partial(_produce_task, writer), RESULT_DDL
-                )
-            case Partitioning.SPREAD:
-                result = rows.mapInArrow(partial(_spread_task, writer, read), RESULT_DDL)
-            case Partitioning.SOURCE:
-                result = rows.mapInArrow(partial(_source_task, writer, read), RESULT_DDL)
-        found = self._collect(result, by_rows=self.scan is None and writers > 1 and may_fail())
+        if chosen is Partitioning.KEYED and writers > 1:
+            return self._check(self._collect(self._shuffled(writer), by_rows=self.scan is None and may_fail()))
+        # A single task writes to every partition, so nothing has to be shuffled to its writer.
+        tasks_max = writers if writers == 1 or chosen is Partitioning.SPREAD else None
+        task = partial(_spread_task if chosen is Partitioning.SPREAD else _source_task, writer)
+        if self.scan is not None:
+            return self._check(self.scan.run(self.rows.sparkSession.sparkContext, task, tasks_max))
+        rows = self._ordered(self.rows if tasks_max is None else self.rows.coalesce(tasks_max), writers)
+        return self._check(self._collect(rows.mapInArrow(task, RESULT_DDL), by_rows=writers > 1 and may_fail()))
+
+    def _shuffled(self, writer: RowWriter) -> DataFrame:
+        """Encode where the rows are, and write each partition in one task."""
+        read: Read = _as_given if self.scan is None else self.scan.read
+        rows = self._ordered(self.rows, writer.writers)
+        if self.scan is not None:
+            rows = self.scan.task_numbers(self.rows.sparkSession)
+        encoded = rows.mapInArrow(partial(_encode_task, writer, read), ENCODED_DDL)
+        return encoded.repartitionById(writer.writers, "writer").mapInArrow(partial(_produce_task, writer), RESULT_DDL)
+
+    def _check(self, found: list[Row]) -> int:
+        """Hold S2, and tell Spark what it has not seen."""
         encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
         targets = list(self.session.targets)
         written = [
@@ -237,12 +242,6 @@ class MicroBatchRun:
         if self.scan is not None:
             self.scan.tell_rows_read(total)
         return total
-
-    def _feed(self, tasks_max: int | None) -> tuple[DataFrame, Read]:
-        """What Spark gives the tasks that write, in at most so many, and how they get rows from it."""
-        if self.scan is not None:
-            return self.scan.task_numbers(self.rows.sparkSession, tasks_max), self.scan.read
-        return self.rows if tasks_max is None else self.rows.coalesce(tasks_max), _as_given
 
     def _ordered(self, rows: DataFrame, writers: int) -> DataFrame:
         """With `order_by`: all rows of a key in one task, and sorted there; each task's order is kept from then on."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DAEMON_MODULE = "semel.spark.daemon"
 LOCAL_MASTERS = ("local", "local-cluster")
+WORKERS_SHARED = "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK"
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 SOCKET_FOLDER_PARENT_BYTES_MAX = 40  # of the hundred that the path of a socket has room for
@@ -56,6 +57,11 @@ _SETTINGS = (
         name="spark.python.worker.reuse",
         value="true",
         because="a reused worker keeps its connections to the brokers",
+    ),
+    Setting(
+        name=WORKERS_SHARED,
+        value="1",
+        because="Spark sets it for workers of a query; with it the tasks of a plain copy share those",
     ),
     Setting(
         name="spark.sql.execution.arrow.maxRecordsPerBatch",
