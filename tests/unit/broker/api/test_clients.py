@@ -76,8 +76,10 @@ def test_kafka_python_shares_a_group_with_itself(cluster: Cluster, name: str) ->
     produce(cluster, name, 3, partition=0)
     produce(cluster, name, 3, partition=1)
     settings = {"bootstrap_servers": cluster.bootstrap, "group_id": name, "auto_offset_reset": "earliest"}
-    # It may join before it has heard of the topic; it looks again when its metadata are too old for it.
-    with closing(KafkaConsumer(name, enable_auto_commit=False, metadata_max_age_ms=500, **settings)) as reader:
+    with closing(KafkaConsumer(enable_auto_commit=False, **settings)) as reader:
+        # One that joins before it has heard of the topic is given nothing, and may miss that there is something by now.
+        assert reader.partitions_for_topic(name) == {0, 1}
+        reader.subscribe([name])
         seen: set[tuple[int, int]] = set()  # what it read before its group was shared out again it reads twice
 
         def read() -> bool:
