@@ -4,13 +4,16 @@ import gc
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from semel.spark.bare_scan import BareScan, ReadPlanned
 from semel.spark.workers import _settle, settle_worker
 
 MADE = 1_000
+RUNS = 10
 
 
 def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -45,6 +48,24 @@ def test_tasks_with_and_without_a_plan_of_sparks_share_their_workers(spark: Spar
     planned = spark.range(2, numPartitions=2).mapInArrow(partial(_parent, None), "parent long").collect()
     plain = spark.sparkContext.parallelize([0, 1], 2).mapPartitionsWithIndex(_parent).collect()
     assert {row.parent for row in planned} == {batch["parent"][0].as_py() for batch in plain}
+
+
+class _TellsWorker:
+    def read(self) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist([{"worker": os.getpid()}])
+
+
+def _as_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+def test_workers_of_a_copy_are_used_again(spark: SparkSession) -> None:
+    """With their connections and their memory; a new one for every task would take longer than the task."""
+    tasks: Any = (_TellsWorker(), _TellsWorker())
+    scan = BareScan(read=ReadPlanned(tasks=tasks), node=None)
+    found = [row.worker for _ in range(RUNS) for row in scan.run(spark.sparkContext, _as_read, None)]
+    assert len(found) == 2 * RUNS
+    assert len(set(found)) < len(found) / 2
 
 
 def test_a_process_that_runs_no_task_is_left_alone() -> None:

@@ -56,8 +56,9 @@ class _ReadAndWrite:
     write: Callable[[Batches], Batches]
     tasks: int
 
-    def __call__(self, index: int, _: Iterable[None]) -> Iterator[Row]:
+    def __call__(self, index: int, nothing: Iterable[None]) -> Iterator[Row]:
         """Write its share of what was planned, and tell what the writing told."""
+        list(nothing)  # a worker that has not heard the end of what it is given is not used again
         first, end = (len(self.read.tasks) * one // self.tasks for one in (index, index + 1))
         for batch in self.write(self.read.rows(range(first, end))):
             yield from (Row(**row) for row in batch.to_pylist())
