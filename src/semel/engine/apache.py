@@ -26,6 +26,7 @@ from typing import IO, Self
 
 from semel.engine.jars import KAFKA_BROKER, STDERR_LOG, class_path
 from semel.engine.java import find_java
+from semel.engine.leash import Leash
 from semel.engine.probe import count_brokers
 from semel.errors import ConfigError, ConnectionFailure, EnvironmentFailure, ProtocolError
 
@@ -48,6 +49,7 @@ class ApacheNode:
     controller_port: int
     folder: Path
     process: subprocess.Popen[bytes] | None = None
+    leash: Leash | None = None
 
     @property
     def log_file(self) -> Path:
@@ -165,6 +167,7 @@ class ApacheCluster:
         node = self._node(node_id)
         with node.log_file.open("ab") as output:
             node.process = self._spawn(node, output)
+        node.leash = Leash(node.process.pid)
 
     def _spawn(self, node: ApacheNode, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  (our own command line)
@@ -230,6 +233,9 @@ class ApacheCluster:
             self._signal(node, signal.SIGKILL)
             node.process.wait(STOP_S_MAX)
         node.process = None
+        if node.leash is not None:
+            node.leash.release()
+            node.leash = None
 
     def stop(self) -> None:
         """End every node; the temporary folder goes too."""
