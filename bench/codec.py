@@ -38,7 +38,7 @@ PEERS = ("aiokafka", "kafka-python")
 COLUMNS = tuple(f"{peer}{how}" for peer in PEERS for how in (", dropped", ", kept"))
 CODECS = (Codec.NONE, Codec.LZ4, Codec.ZSTD)
 TIME_MS = 1_700_000_000_000
-MEMORY_MIB = 64
+MEMORY_MIB = (32, 128)
 COPY_CASES = ((1024, 16_384, 16), (1024, BATCH_BYTES, 16), (1024, BATCH_BYTES, 100), (100, BATCH_BYTES, 16))
 MEMORY_PROGRAM = """
 import sys
@@ -209,23 +209,32 @@ def show_copy(rounds: int) -> None:
 
 
 def show_memory() -> None:
-    """Peak of resident memory in a fresh process above what it had before it read the input."""
-    print("\npeak memory of reading and decoding n bytes (n = decompressed size), as a multiple of n")
+    """Peak of resident memory in a fresh process above what it had before it read the input, as a line through two."""
+    print("\npeak memory of reading and decoding n bytes (n = decompressed size)")
     for value_bytes in ROWS:
         for codec in CODECS:
-            case = make_case(value_bytes, codec, rows=MEMORY_MIB * 2**20 // (value_bytes + 20))
-            n = sum(map(len, case.values)) + sum(map(len, case.keys)) + 8 * len(case.values)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "batches"
-                path.write_bytes(case.encoded)
-                command = [sys.executable, "-c", MEMORY_PROGRAM, str(path)]
-                answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-            peak, size, rows_bytes = (int(number) for number in answer.split())
+            (few, few_peak, _, _), (many, many_peak, size, rows) = (
+                peak_of(value_bytes, codec, mib) for mib in MEMORY_MIB
+            )
+            slope = (many_peak - few_peak) / (many - few)
             print(
-                f"{value_bytes:5} B {codec.name.lower():5} peak {peak / n:.2f} n"
-                f"   (input {size / n:.2f} n, columns {rows_bytes / n:.2f} n)",
+                f"{value_bytes:5} B {codec.name.lower():5} peak {slope:.2f} n + {(few_peak - slope * few) / 2**20:.1f} MiB"
+                f"   (input {size / many:.2f} n, columns {rows / many:.2f} n)",
                 flush=True,
             )
+
+
+def peak_of(value_bytes: int, codec: Codec, mib: int) -> tuple[int, int, int, int]:
+    """Bytes: of the records, at the peak, of the input, of the columns."""
+    case = make_case(value_bytes, codec, rows=mib * 2**20 // (value_bytes + 20))
+    n = sum(map(len, case.values)) + sum(map(len, case.keys)) + 8 * len(case.values)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batches"
+        path.write_bytes(case.encoded)
+        command = [sys.executable, "-c", MEMORY_PROGRAM, str(path)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    peak, size, rows_bytes = (int(number) for number in answer.split())
+    return n, peak, size, rows_bytes
 
 
 def main() -> None:
