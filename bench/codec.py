@@ -217,8 +217,9 @@ def show_memory() -> None:
                 peak_of(value_bytes, codec, mib) for mib in MEMORY_MIB
             )
             slope = (many_peak - few_peak) / (many - few)
+            rest_mib = (few_peak - slope * few) / 2**20
             print(
-                f"{value_bytes:5} B {codec.name.lower():5} peak {slope:.2f} n + {(few_peak - slope * few) / 2**20:.1f} MiB"
+                f"{value_bytes:5} B {codec.name.lower():5} peak {slope:.2f} n + {rest_mib:.1f} MiB"
                 f"   (input {size / many:.2f} n, columns {rows / many:.2f} n)",
                 flush=True,
             )
