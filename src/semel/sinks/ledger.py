@@ -14,6 +14,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import inf
 from typing import Self
 
@@ -23,6 +24,7 @@ from semel.sinks.base import MicroBatch
 from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition
 
+ENTRIES_KEPT = 64
 METADATA_BYTES_MAX = 3_500  # brokers take 4,096 by default
 
 
@@ -73,6 +75,12 @@ class Entry:
             return None
 
 
+@lru_cache(maxsize=ENTRIES_KEPT)
+def _entry_of(text: str) -> Entry | None:
+    """All partitions of a micro-batch have the same metadata."""
+    return Entry.from_metadata(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """What a pipeline's output holds."""
@@ -92,7 +100,7 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     """Turn a group's committed offsets into the ledger; refuses a group that is not a pipeline's."""
     entries: list[Entry] = []
     for partition, row in committed.items():
-        entry = Entry.from_metadata(row.metadata)
+        entry = _entry_of(row.metadata)
         if entry is None:
             raise ConfigError(
                 f"the group {pipeline!r} has a committed offset for {partition} that no pipeline wrote",
@@ -116,7 +124,7 @@ def _number(row: CommittedOffset | None) -> float:
     """Which commit of the pipeline it was; what somebody else wrote stays in sight, and is refused."""
     if row is None:
         return 0
-    entry = Entry.from_metadata(row.metadata)
+    entry = _entry_of(row.metadata)
     return inf if entry is None else entry.number
 
 
