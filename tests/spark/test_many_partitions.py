@@ -69,7 +69,7 @@ def test_requests_do_not_grow_with_partitions(capsys: pytest.CaptureFixture[str]
     few, many = measure(100), measure(1_000)
     with capsys.disabled():
         sys.stdout.write(
-            f"\ndriver, ms of CPU a micro-batch: 100 partitions {few[1] * 200:.1f}, 1,000 partitions {many[1] * 200:.1f}\n"
+            f"\ndriver, ms of CPU a micro-batch: 100 partitions {few[1] * 200:.1f}, 1,000 {many[1] * 200:.1f}\n"
         )
     for counted in (few[0], many[0]):
         # Asked again while the markers of the last transaction are on their way, which depends on the machine.
