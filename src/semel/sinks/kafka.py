@@ -222,8 +222,8 @@ class KafkaSession:
             raise OutcomeUnknownError(
                 f"pipeline {self.pipeline!r}: its ledger has entries of a transaction that is not decided",
                 because="no earlier driver has one open, so a producer of another name writes to this group, or the "
-                "group's coordinator has not read the end of a transaction that stands in its log",
-                you_want="end that producer's transaction, or start the broker that coordinates the group again",
+                "group's coordinator never got the end of a transaction that was decided",
+                you_want="end that producer's transaction, or look at the output and go on under another name",
                 next_command=f"kafka-consumer-groups --describe --state --group {self.pipeline}",
             ) from error
 
