@@ -1,6 +1,6 @@
 """Writes src/semel/protocol/messages/ and error_codes.py from the protocol facts that kio's schema classes carry.
 
-Run it after a kio update: `.venv/bin/python tools/generate_messages.py`. A test compares what it would write with what
+Run it after a kio update: `make generate`. A test compares what it would write with what
 is there. Taken over are facts of the protocol (names, types, versions, tags, defaults); no text is.
 """
 
@@ -60,9 +60,11 @@ NAMES = (
     "alter_partition_reassignments",
     "list_partition_reassignments",
     "offset_delete",
+    "describe_client_quotas",
+    "alter_client_quotas",
     "describe_user_scram_credentials",
     "alter_user_scram_credentials",
-    "update_features",
+    "describe_quorum",
     "describe_cluster",
     "describe_producers",
     "describe_transactions",
@@ -71,8 +73,6 @@ NAMES = (
     "consumer_group_describe",
     "list_config_resources",
     "describe_topic_partitions",
-    "consumer_protocol_subscription",
-    "consumer_protocol_assignment",
     "request_header",
     "response_header",
 )
@@ -188,12 +188,14 @@ def shown_default(value: object, facts: FieldFacts) -> str:
 class Collector:
     """Reads the versions of one message into ClassFacts, nested classes first."""
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+    def __init__(self, ambiguous: frozenset[str]) -> None:
+        """`ambiguous` names stand for one structure in requests and for another in responses."""
+        self.ambiguous = ambiguous
         self.classes: dict[str, ClassFacts] = {}
 
     def collect(self, cls: type, version: int) -> str:
-        name = cls.__name__
+        is_renamed = cls.__name__ in self.ambiguous and cls.__module__.endswith(".response")
+        name = f"Response{cls.__name__}" if is_renamed else cls.__name__
         resolved = typing.get_type_hints(cls)
         rows = [self._field(cls, field, resolved[field.name], version) for field in dataclasses.fields(cls)]
         facts = self.classes.setdefault(name, ClassFacts(name, int(getattr(cls, "__api_key__", -1))))
@@ -271,8 +273,38 @@ def load(path: str) -> type:
     return loaded
 
 
+def nested_classes(cls: type) -> dict[str, type]:
+    """The structures inside a message, by field."""
+    hints = {name: strip_optional(hint)[0] for name, hint in typing.get_type_hints(cls).items()}
+    inner = {
+        field.name: strip_optional((typing.get_args(hints[field.name]) or (hints[field.name],))[0])[0]
+        for field in dataclasses.fields(cls)
+        if not field.metadata.get("kafka_type", "")
+    }
+    return {name: kind for name, kind in inner.items() if isinstance(kind, type)}
+
+
+def structures(cls: type) -> dict[str, object]:
+    """What each name inside a message stands for: its fields, all the way down."""
+    found: dict[str, object] = {}
+    for kind in nested_classes(cls).values():
+        found |= structures(kind)
+    inside = {name: found[kind.__name__] for name, kind in nested_classes(cls).items()}
+    return found | {cls.__name__: [(field.name, inside.get(field.name)) for field in dataclasses.fields(cls)]}
+
+
+def ambiguous_names(name: str) -> frozenset[str]:
+    """Names that mean one thing in the requests of an API and another in the responses of the same version."""
+    unequal: set[str] = set()
+    for paths in schema_name_map[name].values():
+        both = [structures(load(path)) for path in paths.values()]
+        if len(both) == 2:
+            unequal |= {shared for shared in both[0].keys() & both[1].keys() if both[0][shared] != both[1][shared]}
+    return frozenset(unequal)
+
+
 def render_module(name: str) -> str:
-    collector = Collector(name)
+    collector = Collector(ambiguous_names(name))
     tops: dict[str, None] = {}
     for version in sorted(schema_name_map[name]):
         for path in schema_name_map[name][version].values():
@@ -317,14 +349,18 @@ def render_errors() -> str:
 def render_all() -> dict[Path, str]:
     files = {ROOT / "messages" / f"{name}.py": render_module(name) for name in NAMES}
     files[ROOT / "messages" / "__init__.py"] = (
-        '"""One module per Kafka message: its request and response class, with the structures inside them."""\n'
+        '"""One module per Kafka message: its request and response class, with the structures inside them.\n\n'
+        'Made by tools/generate_messages.py; change that, not this.\n"""\n'
     )
     files[ROOT / "error_codes.py"] = render_errors()
     return files
 
 
 def main() -> None:
-    for path, text in render_all().items():
+    made = render_all()
+    for path in set((ROOT / "messages").glob("*.py")) - made.keys():
+        path.unlink()
+    for path, text in made.items():
         path.write_text(text)
     print(f"{len(NAMES)} message modules written", file=sys.stderr)
 

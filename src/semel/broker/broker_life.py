@@ -1,4 +1,4 @@
-"""One life of a broker as the controller sees it: it registers, and is heard of at every heartbeat (KIP-631).
+"""One life of a broker, from start to stop: it registers with the controller and sends heartbeats (KIP-631).
 
 Keeps: R11 a broker leads nothing before the controller knows of this life: the state it finds at its start may name it
        as a leader it no longer is.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from semel.broker.controller_messages import (
+from semel.broker.replication.controller_messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from semel.broker.links import CONTROLLER
-from semel.broker.tasks import Tasks
+from semel.broker.runtime.tasks import Tasks
 from semel.errors import ConnectionFailure
 
 if TYPE_CHECKING:
@@ -36,17 +35,19 @@ class BrokerLife:
 
     async def start(self) -> None:
         """Register, or keep trying in the background."""
-        await self._beat()
-        self._tasks.start(self._go_on())
+        await self._register_or_heartbeat()
+        self._tasks.start(self._keep_sending())
 
-    async def _go_on(self) -> None:
+    async def _keep_sending(self) -> None:
         clock = self._broker.world.clock
         while True:
             await clock.sleep_ms(self._broker.settings.number("broker.heartbeat.interval.ms"))
-            await self._beat()
+            await self._register_or_heartbeat()
 
-    async def _beat(self) -> None:
-        with contextlib.suppress(ConnectionFailure):  # the next beat tries again; who is silent for long is fenced
+    async def _register_or_heartbeat(self) -> None:
+        with contextlib.suppress(
+            ConnectionFailure
+        ):  # the next one tries again; the controller fences a broker that is silent for long
             if self.broker_epoch == UNREGISTERED:
                 await self._register()
             else:
@@ -55,9 +56,10 @@ class BrokerLife:
     async def _register(self) -> None:
         broker = self._broker
         request = BrokerRegistrationRequest(node=broker.node)
-        response = await broker.cluster.links.ask(broker.id, CONTROLLER, request, BrokerRegistrationResponse, 0)
+        response = await broker.cluster.links.ask_controller(broker.id, request, BrokerRegistrationResponse, 0)
         if not response.error_code:
             self.broker_epoch = response.broker_epoch
+            # Not before: the controller may have given this broker's partitions to others (R11).
             broker.take_part()
 
     async def send_heartbeat(self, *, want_shut_down: bool = False) -> None:
@@ -66,10 +68,10 @@ class BrokerLife:
         request = BrokerHeartbeatRequest(
             broker_id=broker.id, broker_epoch=self.broker_epoch, want_shut_down=want_shut_down
         )
-        response = await broker.cluster.links.ask(broker.id, CONTROLLER, request, BrokerHeartbeatResponse, 0)
+        response = await broker.cluster.links.ask_controller(broker.id, request, BrokerHeartbeatResponse, 0)
         if response.error_code:  # the controller knows of another life, or of none
             self.broker_epoch = UNREGISTERED
 
     def stop(self) -> None:
-        """Be heard of no more."""
+        """Send no more heartbeats, so that the controller fences this broker."""
         self._tasks.cancel()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from semel.broker.compaction import compaction_run, plan_compaction
-from semel.broker.log_config import FlushPolicy
-from semel.broker.partition import Partition
-from semel.broker.tasks import Tasks
+from semel.broker.log.compaction import compaction_run, plan_compaction
+from semel.broker.log.config import FlushPolicy
+from semel.broker.replication.partition import Partition
+from semel.broker.runtime.tasks import Tasks
 from semel.world.clock import Timer
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("semel.broker")
 
+# Short intervals are for tests; a round looks at every connection, so it must not come all the time.
 ROUND_MS_MIN = 10
 ROUND_MS_MAX = 5000
 
@@ -62,7 +63,8 @@ class Housekeeping:
         now_ms = self._broker.world.clock.monotonic_ms()
         try:
             self._broker.server.close_idle(settings.number("connections.max.idle.ms"))
-            self._broker.open_missing()
+            # A disk that was full at the start may have room now.
+            self._broker.local_replicas.open_failed()
             if now_ms >= self._retention_due_ms:
                 self._retention_due_ms = now_ms + settings.number("log.retention.check.interval.ms")
                 self.delete_expired()
@@ -73,6 +75,7 @@ class Housekeeping:
                 self._flush_due_ms = now_ms + settings.number("log.flush.scheduler.interval.ms")
                 self._tasks.start(self._flush())
         finally:
+            # Whatever fails in one round, the next one comes.
             self.start()
 
     def delete_expired(self) -> None:
@@ -88,6 +91,7 @@ class Housekeeping:
         """Compaction of every partition that wants it, pausing so that requests are served in between."""
         self._compacting = True
         try:
+            # A copy: topics come and go while compaction pauses.
             for partition in list(self._broker.replicas.values()):
                 if partition.log.config.is_compacted:
                     await self._compact(partition)

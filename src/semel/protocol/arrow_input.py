@@ -70,6 +70,7 @@ def null_column(count: int) -> BinaryInput:
 
 def header_column(column: ArrowColumn | None, count: int) -> HeaderInput:
     """Take a list<struct<name string, value binary>> column, or none."""
+    # A column of nulls is no headers at all, which is much cheaper to encode.
     if column is None or (column.null_count == len(column) == count):
         return HeaderInput(_NO_NUMBERS, _NO_BYTES, 0, null_column(0), null_column(0))
     array = _single(column)
@@ -155,6 +156,7 @@ def _offsets(buffer: pa.Buffer | None, array: ArrowArray, wide: bool) -> Numbers
     if buffer is None or buffer.size == 0:
         return np.zeros(len(array) + 1, dtype=np.int64)
     whole = np.frombuffer(view_of(buffer), dtype=np.dtype("i8" if wide else "i4"))
+    # A slice of an array shares its buffers and only begins elsewhere in them.
     return whole[array.offset : array.offset + len(array) + 1].astype(np.int64, copy=False)
 
 

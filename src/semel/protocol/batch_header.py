@@ -10,12 +10,14 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812  (the standard name is too plain to keep)
 from typing import NamedTuple
 
+from crc32c import crc32c as checksum
+
 from semel.errors import CorruptBatchError, ProtocolError, UnsupportedVersionError
 from semel.protocol.compression import Codec, codec_of
-from semel.protocol.crc import checksum
 from semel.protocol.varint import Buffer
 
 HEADER_BYTES = 61
+# Base offset and batch length, which the length itself does not count.
 LOG_OVERHEAD_BYTES = 12
 MAGIC = 2
 NO_PRODUCER_ID = -1
@@ -26,6 +28,8 @@ NO_TIMESTAMP_MS = -1
 HEADER = Struct(">qiibIhiqqqhii")
 _MAGIC_AT = 16
 CRC_AT = 17
+# The checksum covers all that follows it. Base offset and leader epoch
+# come before, so a leader can set them without computing it again.
 CRC_START = 21
 _OFFSET_AND_LENGTH = Struct(">qi")
 _OFFSET = Struct(">q")
@@ -142,6 +146,7 @@ def read_header(
 
 def _too_short(buffer: Buffer, position: int, topic: str | None, partition: int | None) -> ProtocolError:
     left = max(0, len(buffer) - position)
+    # All formats have the magic byte at the same place, so an old batch can be told from a short one.
     if left > _MAGIC_AT and buffer[position + _MAGIC_AT] in (0, 1):
         return _wrong_magic(buffer[position + _MAGIC_AT], None, topic, partition)
     return CorruptBatchError(f"{left} bytes are too few for a batch header", topic=topic, partition=partition)
@@ -182,6 +187,7 @@ def _fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
         return f"checksum is {found:#010x}, the batch says {header.crc:#010x}"
     if header.last_offset_delta < 0 or header.base_offset < 0:
         return f"offsets from {header.base_offset}, last delta {header.last_offset_delta}"
+    # Compaction leaves batches with fewer records than offsets, and some with none.
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         return f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
     return ""
@@ -192,6 +198,7 @@ def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     position, end = 0, len(buffer)
     while end - position >= LOG_OVERHEAD_BYTES:
         _, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
+        # Judged before the header: what Fetch cut short is no damage, however little of it is there.
         if batch_length > end - position - LOG_OVERHEAD_BYTES:
             return
         header = read_header(buffer, position)
@@ -211,6 +218,18 @@ def stamp(
     _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | APPEND_TIME_BIT)
     _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
     write_crc(batch)
+
+
+def stamp_newest(batch: bytearray | memoryview, max_timestamp_ms: int) -> None:
+    """Set the time of the newest record of one whole batch, in place, and renew its checksum."""
+    _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
+    write_crc(batch)
+
+
+def read_newest_ms(batch: Buffer, position: int = 0) -> int:
+    """The time of the newest record, as the header says."""
+    newest_ms: int = _MAX_TIMESTAMP.unpack_from(batch, position + _MAX_TIMESTAMP_AT)[0]
+    return newest_ms
 
 
 def stamp_producer(batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int) -> None:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from crc32c import crc32c as checksum
 
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import Bytes, view_of
 from semel.protocol.batch_header import CRC_START, HEADER_BYTES
 from semel.protocol.compression import OutputFullError, codec_of, decompress_into
-from semel.protocol.crc import checksum
 from semel.protocol.kernels.check import SCAN_COLUMNS, SPAN_COLUMNS
 
 Table = npt.NDArray[np.int64]
@@ -25,8 +25,8 @@ CODEC_MASK = 0x07
 _ARENA_BYTES = 1 << 22
 
 
-class Place(NamedTuple):
-    """Where the bytes come from."""
+class BatchOrigin(NamedTuple):
+    """The partition that the batches come from, for errors about them."""
 
     topic: str
     partition: int
@@ -51,11 +51,11 @@ class Segment(NamedTuple):
 class Unpacker:
     """Verifies and decompresses batches one after another into shared arrays, each filled before the next is made."""
 
-    def __init__(self, source: Bytes, bytes_max: int, bytes_enough: int, place: Place) -> None:
+    def __init__(self, source: Bytes, bytes_max: int, bytes_enough: int, origin: BatchOrigin) -> None:
         self._source = source.data
         self._left_bytes = bytes_max
         self._full_at_bytes = bytes_max - bytes_enough
-        self._place = place
+        self._origin = origin
         self._arena = _room(0)
         self._used = 0
 
@@ -85,7 +85,7 @@ class Unpacker:
     def _verify(self, batch: list[int]) -> None:
         found = checksum(self._source[batch[AT] + CRC_START : batch[END]])
         if found != batch[CRC]:
-            raise self._place.wrong_checksum(found, batch[CRC], batch[BASE_OFFSET])
+            raise self._origin.wrong_checksum(found, batch[CRC], batch[BASE_OFFSET])
 
     def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
         capacity = min(max(_ARENA_BYTES, 4 * (batch[END] - batch[AT])), self._left_bytes)
@@ -97,8 +97,8 @@ class Unpacker:
             if capacity >= self._left_bytes:
                 raise ProtocolError(
                     f"records decompress to more than the {self._left_bytes} bytes that are left of the limit",
-                    topic=self._place.topic,
-                    partition=self._place.partition,
+                    topic=self._origin.topic,
+                    partition=self._origin.partition,
                     offset=batch[BASE_OFFSET],
                 )
             capacity = min(4 * capacity, self._left_bytes)
@@ -112,7 +112,7 @@ class Unpacker:
         except OutputFullError:
             return None
         except ProtocolError as error:
-            error.topic, error.partition = self._place
+            error.topic, error.partition = self._origin
             error.offset = batch[BASE_OFFSET]
             raise
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from crc32c import crc32c as checksum
 
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import Bytes, address_of
@@ -28,14 +29,13 @@ from semel.protocol.batch_unpacker import (
     CRC,
     END,
     OFFSET_NEXT,
-    Place,
+    BatchOrigin,
     Segment,
     Table,
     Unpacker,
 )
 from semel.protocol.column_buffers import ColumnBuffers, Columns, repeated_number, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT
-from semel.protocol.crc import checksum
 from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, scan_batches
 from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_KERNELS
 from semel.protocol.kernels.decode import Input, decode_spans
@@ -47,6 +47,7 @@ ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
 _RECORD_BYTES_MIN = 7
+# More than nearly every fetch has; a fuller one is scanned once more with room for all.
 _BATCHES_EXPECTED = 1000
 _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x08, 0x10, 0x20
 
@@ -67,8 +68,12 @@ _FAULT_TEXT = {
 }
 
 
+# Neither the message's, which is bound to its version, nor the broker's, which is an entry of its index.
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction as Fetch lists it: its records start at `first_offset` or later."""
+    """An aborted transaction as Fetch lists it: its records start at `first_offset` or later.
+
+    The entry of the log's index, of the same name, has two more fields, which readers are not told.
+    """
 
     producer_id: int
     first_offset: int
@@ -107,27 +112,30 @@ def decode_columns(
     `aborted` is Fetch's list of (producer id, first offset); a truncated last batch is ignored, as Fetch cuts it.
     More than `bytes_max` is an error; with the batch that brings what is decompressed to `bytes_enough` decoding ends.
     """
-    place = Place(topic, partition)
+    origin = BatchOrigin(topic, partition)
     limit = OFFSET_MAX if offset_end is None else offset_end
     source = _as_bytes(buffer)
-    table = _scan(source, limit, place)
+    table = _scan(source, limit, origin)
     is_control = (table[:, ATTRIBUTES] & _CONTROL_BIT) != 0
-    is_aborted = _aborted_batches(source, table, is_control, aborted, place) if read_committed and aborted else None
+    # Without aborted transactions no batch has to be looked at one by one.
+    is_aborted = _aborted_batches(source, table, is_control, aborted, origin) if read_committed and aborted else None
     is_ahead = table[:, OFFSET_NEXT] > offset_start
     wanted = ~is_control & is_ahead
     if is_aborted is not None:
         wanted &= ~is_aborted
     chosen = table[wanted]
-    _check_crc(source, table[is_ahead & ~wanted], place)
-    segments = _segments(source, chosen, (bytes_max, bytes_enough), place)
+    # Also what is left out: a damaged marker could hide records of an aborted transaction, or show them.
+    _check_crc(source, table[is_ahead & ~wanted], origin)
+    segments = _segments(source, chosen, (bytes_max, bytes_enough), origin)
     taken = sum(len(segment.spans) for segment in segments)
     is_cut, chosen = taken < len(chosen), chosen[:taken]
     buffers = ColumnBuffers.roomy(*_room_needed(segments, chosen), include_headers)
-    columns = _decode(source, segments, (offset_start, limit), buffers, place)
+    columns = _decode(source, segments, (offset_start, limit), buffers, origin)
+    # All batches were seen, so the next fetch begins behind the last of them, even if none had a row.
     last = chosen if is_cut else table
     reached = int(last[-1, OFFSET_NEXT]) if len(last) else offset_start
     return DecodedColumns(
-        rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), place.corrupt),
+        rows=to_record_batch(columns, topic, partition, _timestamp_types(columns, chosen), origin.corrupt),
         offset_next=max(offset_start, min(reached, limit)),
         truncated=len(source) > 0 and len(table) == 0,
         is_cut=is_cut,
@@ -141,23 +149,24 @@ def _as_bytes(buffer: Buffer) -> Bytes:
     return np.frombuffer(buffer, dtype=np.uint8) if len(buffer) else np.empty(0, dtype=np.uint8)
 
 
-def _scan(source: Bytes, offset_end: int, place: Place) -> Table:
+def _scan(source: Bytes, offset_end: int, origin: BatchOrigin) -> Table:
     table = np.empty((_BATCHES_EXPECTED, SCAN_COLUMNS), dtype=np.int64)
     found, at, fault = scan_batches(address_of(source), len(source), table)
     if found == _BATCHES_EXPECTED:
         table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
         found, at, fault = scan_batches(address_of(source), len(source), table)
     table = table[:found]
+    # A fault behind the end of the range is somebody else's to report: those bytes are not asked for.
     below_end = int(np.searchsorted(table[:, BASE_OFFSET], offset_end))
     if fault and below_end == found:
         if fault == Fault.MAGIC:
-            read_header(source.data, at, topic=place.topic, partition=place.partition)
+            read_header(source.data, at, topic=origin.topic, partition=origin.partition)
         offset = int.from_bytes(source[at : at + 8].tobytes(), "big", signed=True)
-        raise place.corrupt(_FAULT_TEXT[Fault(fault)], offset)
+        raise origin.corrupt(_FAULT_TEXT[Fault(fault)], offset)
     return table[:below_end]
 
 
-def _check_crc(source: Bytes, table: Table, place: Place) -> None:
+def _check_crc(source: Bytes, table: Table, origin: BatchOrigin) -> None:
     if not len(table):
         return
     view = source.data
@@ -166,21 +175,26 @@ def _check_crc(source: Bytes, table: Table, place: Place) -> None:
     wrong = np.flatnonzero(np.array(found, dtype=np.int64) != table[:, CRC])
     if len(wrong):
         first = int(wrong[0])
-        raise place.wrong_checksum(found[first], int(table[first, CRC]), int(table[first, BASE_OFFSET]))
+        raise origin.wrong_checksum(found[first], int(table[first, CRC]), int(table[first, BASE_OFFSET]))
 
 
 def _aborted_batches(
-    source: Bytes, table: Table, is_control: npt.NDArray[np.bool_], aborted: Sequence[tuple[int, int]], place: Place
+    source: Bytes,
+    table: Table,
+    is_control: npt.NDArray[np.bool_],
+    aborted: Sequence[tuple[int, int]],
+    origin: BatchOrigin,
 ) -> npt.NDArray[np.bool_]:
     """Mark the batches of aborted transactions: open from its first offset up to its abort marker."""
     pending = sorted(aborted, key=lambda entry: entry[1], reverse=True)
     open_ids: set[int] = set()
     result = np.zeros(len(table), dtype=np.bool_)
     for index in np.flatnonzero((table[:, ATTRIBUTES] & _TRANSACTIONAL_BIT) != 0).tolist():
+        # It counts from the batch on that holds its first offset.
         while pending and pending[-1][1] < table[index, OFFSET_NEXT]:
             open_ids.add(pending.pop()[0])
-        header = read_header(source.data, int(table[index, AT]), topic=place.topic, partition=place.partition)
-        _check_crc(source, table[index : index + 1], place)
+        header = read_header(source.data, int(table[index, AT]), topic=origin.topic, partition=origin.partition)
+        _check_crc(source, table[index : index + 1], origin)
         if not is_control[index]:
             result[index] = header.producer_id in open_ids
         elif decode_control_type(source.data, header, int(table[index, AT])) == ABORT_CONTROL_TYPE:
@@ -188,23 +202,24 @@ def _aborted_batches(
     return result
 
 
-def _segments(source: Bytes, chosen: Table, limits: tuple[int, int], place: Place) -> list[Segment]:
+def _segments(source: Bytes, chosen: Table, limits: tuple[int, int], origin: BatchOrigin) -> list[Segment]:
     """Say where the records of each batch lie, decompressing where needed, within what is allowed and is enough."""
     bytes_max, bytes_enough = limits
     packed = ((chosen[:, ATTRIBUTES] & CODEC_MASK) != 0) & (chosen[:, COUNT] > 0)
     plain_bytes = int(((chosen[:, END] - chosen[:, AT]) * ~packed).sum())
+    # Arrow's offsets within a column are 32 bits.
     bytes_max = min(bytes_max, _COLUMN_BYTES_MAX)
     if plain_bytes > bytes_max:
-        raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **place._asdict())
+        raise ProtocolError(f"{plain_bytes} bytes of records, {bytes_max} allowed", **origin._asdict())
     spans = np.stack((chosen[:, AT], chosen[:, AT] + HEADER_BYTES, chosen[:, END]), axis=1)
     segments: list[Segment] = []
-    unpacker = Unpacker(source, bytes_max - plain_bytes, bytes_enough, place)
+    unpacker = Unpacker(source, bytes_max - plain_bytes, bytes_enough, origin)
     for run in _runs(packed):
         if unpacker.has_enough:
             break
         is_packed = bool(packed[run.start])
         if not is_packed and not IN_KERNELS:
-            _check_crc(source, chosen[run], place)
+            _check_crc(source, chosen[run], origin)
         segments += unpacker.unpack(chosen[run]) if is_packed else [Segment(source, spans[run], not IN_KERNELS)]
     return segments
 
@@ -223,7 +238,7 @@ def _room_needed(segments: list[Segment], chosen: Table) -> tuple[int, int]:
 
 
 def _decode(
-    source: Bytes, segments: list[Segment], window: tuple[int, int], buffers: ColumnBuffers, place: Place
+    source: Bytes, segments: list[Segment], window: tuple[int, int], buffers: ColumnBuffers, origin: BatchOrigin
 ) -> Columns:
     sums, state = np.zeros(TOTALS, dtype=np.int64), np.empty(BLOCK_BYTES, dtype=np.uint8)
     columns, options = buffers.addresses(), (buffers.streamed_bytes_min, address_of(state))
@@ -231,18 +246,18 @@ def _decode(
         fields = Input(address_of(source), address_of(segment.source), len(segment.source), *options)
         fault = decode_spans(fields, segment.spans, segment.is_verified, window, columns, address_of(sums))
         if fault:
-            raise _fault(source, Fault(fault), int(sums[Total.FAULT_AT]), place)
+            raise _fault(source, Fault(fault), int(sums[Total.FAULT_AT]), origin)
     headers = buffers.headers(sums)
     segments.clear()  # what was decompressed has been copied by now, so that its memory serves what follows
     return buffers.finished(sums, headers)
 
 
-def _fault(source: Bytes, fault: Fault, at: int, place: Place) -> CorruptBatchError:
+def _fault(source: Bytes, fault: Fault, at: int, origin: BatchOrigin) -> CorruptBatchError:
     header = read_header(source.data, at)
     if fault != Fault.CHECKSUM:
-        return place.corrupt(_FAULT_TEXT[fault], header.base_offset)
+        return origin.corrupt(_FAULT_TEXT[fault], header.base_offset)
     found = checksum(source.data[at + CRC_START : at + header.size_bytes])
-    return place.wrong_checksum(found, header.crc, header.base_offset)
+    return origin.wrong_checksum(found, header.crc, header.base_offset)
 
 
 def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:

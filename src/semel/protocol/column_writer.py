@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from crc32c import crc32c as checksum
 
 from semel.errors import ConfigError
 from semel.protocol.arrow_input import (
@@ -37,9 +38,7 @@ from semel.protocol.batch_header import (
     set_codec,
 )
 from semel.protocol.compression import Codec, OutputFullError, compress_into
-from semel.protocol.crc import checksum
 from semel.protocol.kernels.checksum import IN_KERNELS
-from semel.protocol.kernels.desk import FULL_BYTES, STATE_BYTES, Desk
 from semel.protocol.kernels.encode import (
     BATCH_COLUMNS,
     RECORD_LENGTH_BYTES_MAX,
@@ -51,12 +50,13 @@ from semel.protocol.kernels.encode import (
     plan_batches,
 )
 from semel.protocol.kernels.memory import CHUNK_BYTES, LINE_BYTES
+from semel.protocol.kernels.scratch import FULL_BYTES, STATE_BYTES, Scratch
 
 BATCH_BYTES_MAX_DEFAULT = 1_000_000
 
 # Smaller results are still in the cache when they are sent, and larger records would fill it alone.
 _CACHED_BYTES_MAX = 1 << 23
-_DESK_BODY_BYTES_MAX = 1 << 18
+_SCRATCH_BODY_BYTES_MAX = 1 << 18
 _BODY_BYTES_MAX = 2**31 - 1 - HEADER_BYTES - RECORD_LENGTH_BYTES_MAX
 
 
@@ -142,19 +142,20 @@ def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp, *, is_seale
     plan = plan[:batches]
     if body_bytes_max > _BODY_BYTES_MAX:
         raise ConfigError(f"a record of {body_bytes_max} bytes is too large", because="Kafka's batches end below 2 GiB")
+    # Short fields are copied in whole chunks, so the last one may write a little behind its end.
     target = pa.allocate_buffer(size + CHUNK_BYTES)
-    desk_bytes = _desk_bytes(size, body_bytes_max) if is_sealed else 0
-    memory = pa.allocate_buffer(desk_bytes)
-    desk = Desk(memory.address, memory.address + STATE_BYTES) if desk_bytes else Desk(0, 0)
-    output = Output(target.address, desk, is_sealed)
+    scratch_bytes = _scratch_bytes(size, body_bytes_max) if is_sealed else 0
+    memory = pa.allocate_buffer(scratch_bytes)
+    scratch = Scratch(memory.address, memory.address + STATE_BYTES) if scratch_bytes else Scratch(0, 0)
+    output = Output(target.address, scratch, is_sealed)
     encode_batches(rows, bodies.address, stamp, output, plan)
     counts = tuple(np.diff(plan[:, 1], prepend=0).tolist())
     return EncodedBatches(buffer=view_of(target)[:size], positions=(0, *plan[:, 0].tolist()), record_counts=counts)
 
 
-def _desk_bytes(size: int, body_bytes_max: int) -> int:
-    """Return the room that a desk needs, or zero where none is of use."""
-    if size < _CACHED_BYTES_MAX or body_bytes_max > _DESK_BODY_BYTES_MAX:
+def _scratch_bytes(size: int, body_bytes_max: int) -> int:
+    """Return the room that a scratch needs, or zero where none is of use."""
+    if size < _CACHED_BYTES_MAX or body_bytes_max > _SCRATCH_BODY_BYTES_MAX:
         return 0
     return STATE_BYTES + LINE_BYTES + HEADER_BYTES + FULL_BYTES + RECORD_LENGTH_BYTES_MAX + body_bytes_max + CHUNK_BYTES
 
@@ -180,6 +181,7 @@ def _pack(plain: EncodedBatches, codec: Codec) -> EncodedBatches:
 
 
 def _pack_batch(batch: memoryview, target: memoryview, codec: Codec) -> int:
+    # One byte less than the batch has: what does not get smaller does not fit.
     smaller = target[HEADER_BYTES : len(batch) - 1]
     try:
         size = HEADER_BYTES + compress_into(codec, batch[HEADER_BYTES:], smaller)

@@ -6,18 +6,30 @@ Why:   the library's own lz4 frames (linked blocks) are unreadable for Kafka's J
        framing that Java expects.
 """
 
+from collections.abc import Generator
 from enum import IntEnum
 from struct import Struct
 
-from semel.errors import CorruptBatchError, ProtocolError, UnsupportedVersionError
+from semel.errors import CorruptBatchError, UnsupportedVersionError
 from semel.protocol.codec_library import OutputFullError, cramjam
 from semel.protocol.lz4_frames import block_bytes_max, read_frame, write_frame
 from semel.protocol.varint import Buffer
 
-__all__ = ["Codec", "OutputFullError", "codec_of", "compress", "compress_into", "decompress", "decompress_into"]
+__all__ = [
+    "Codec",
+    "OutputFullError",
+    "codec_of",
+    "compress",
+    "compress_in_pieces",
+    "compress_into",
+    "decompress",
+    "decompress_into",
+]
 
+# For those who trust what they decompress; brokers give a limit of their own.
 BYTES_MAX_DEFAULT = 1 << 30
 
+_PIECE_BYTES = 128 << 10  # takes the slowest codec some 10 ms
 _CAPACITY_FIRST_BYTES = 1 << 16
 _ROOM_BYTES = 1 << 10  # what headers and trailers of any framing take at most, beside a quarter of the data
 _GZIP_LEVEL, _ZSTD_LEVEL = 6, 3  # as Kafka's own clients have it, where nothing else is said
@@ -53,6 +65,20 @@ def compress(codec: Codec, data: Buffer) -> bytes:
     return bytes(room[: compress_into(codec, data, room)])
 
 
+def compress_in_pieces(codec: Codec, data: Buffer) -> Generator[None, None, bytes]:
+    """Do the same with pauses where a codec is so slow that others would wait for it."""
+    if codec not in (Codec.GZIP, Codec.ZSTD) or len(data) <= _PIECE_BYTES:
+        return compress(codec, data)
+    library = cramjam()
+    is_gzip = codec is Codec.GZIP
+    stream = library.gzip.Compressor(level=_GZIP_LEVEL) if is_gzip else library.zstd.Compressor(level=_ZSTD_LEVEL)
+    view = memoryview(data)
+    for start in range(0, len(view), _PIECE_BYTES):
+        stream.compress(bytes(view[start : start + _PIECE_BYTES]))
+        yield
+    return bytes(stream.finish())
+
+
 def compress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
     """Compress into `output` and return the size; OutputFullError when it does not fit."""
     try:
@@ -80,9 +106,10 @@ def _compress_snappy_into(data: Buffer, output: memoryview) -> int:
 
 
 def decompress(codec: Codec, data: Buffer, *, bytes_max: int = BYTES_MAX_DEFAULT) -> Buffer:
-    """Decompress into a buffer that grows with real output, up to `bytes_max`."""
+    """Decompress into a buffer that grows with real output; OutputFullError above `bytes_max`."""
     if codec is Codec.NONE:
         return data
+    # A guess at usual data; what grows beyond it is decompressed again into more room.
     capacity = min(bytes_max, max(_CAPACITY_FIRST_BYTES, 4 * len(data)))
     while True:
         output = bytearray(capacity)
@@ -90,7 +117,9 @@ def decompress(codec: Codec, data: Buffer, *, bytes_max: int = BYTES_MAX_DEFAULT
             size = decompress_into(codec, data, memoryview(output))
         except OutputFullError:
             if capacity >= bytes_max:
-                raise ProtocolError(f"{codec.name.lower()} data decompresses to more than {bytes_max} bytes") from None
+                raise OutputFullError(
+                    f"{codec.name.lower()} data decompresses to more than {bytes_max} bytes"
+                ) from None
             capacity = min(bytes_max, 4 * capacity)
         else:
             return memoryview(output)[:size]
@@ -111,6 +140,7 @@ def decompress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
             case Codec.ZSTD:
                 return int(cramjam().zstd.decompress_into(data, output))
     except cramjam().DecompressionError as error:
+        # The library has one exception for both. Only its text tells a full buffer from damage.
         if "write whole buffer" in str(error):
             raise OutputFullError(f"output exceeds {len(output)} bytes") from None
         raise CorruptBatchError(f"{codec.name.lower()} data is damaged", because=str(error)) from None
@@ -132,6 +162,7 @@ def _decompress_lz4_into(data: memoryview, output: memoryview) -> int:
 
 def _decompress_snappy_into(data: Buffer, output: memoryview) -> int:
     view = memoryview(data)
+    # librdkafka writes plain snappy, Java's client the framing of the xerial library.
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, output)
     if len(view) < len(_XERIAL_HEADER):

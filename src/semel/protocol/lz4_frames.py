@@ -83,16 +83,16 @@ def _read_block(block: memoryview, is_stored: bool, room: memoryview, bytes_max:
     if not is_stored and len(room) >= bytes_max:
         return int(cramjam().lz4.decompress_block_into(block, room[:bytes_max]))
     # It may not fit. The library would call that damaged, so it gets room for the largest block there is.
-    plain = block if is_stored else _decompress_aside(block, bytes_max)
+    plain = block if is_stored else _decompress_with_room(block, bytes_max)
     if len(plain) > len(room):
         raise _full(room)
     room[: len(plain)] = plain
     return len(plain)
 
 
-def _decompress_aside(block: memoryview, bytes_max: int) -> memoryview:
-    aside = memoryview(bytearray(bytes_max))
-    return aside[: int(cramjam().lz4.decompress_block_into(block, aside))]
+def _decompress_with_room(block: memoryview, bytes_max: int) -> memoryview:
+    decompressed = memoryview(bytearray(bytes_max))
+    return decompressed[: int(cramjam().lz4.decompress_block_into(block, decompressed))]
 
 
 def _full(output: memoryview) -> OutputFullError:

@@ -10,7 +10,7 @@ Keeps: P1 bytes that do not fit the schema are a ProtocolError, never another ex
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -25,6 +25,7 @@ class Field:
     kind: str
     first: int
     last: int
+    # Above every version, which are int16: never.
     nullable_first: int = 1 << 15
     tag: int | None = None
     tagged_first: int = 1 << 15
@@ -71,21 +72,24 @@ class Payload(Protocol):
 
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | Payload
+# Up to here a copy is cheaper than one more part to write.
 PAYLOAD_COPY_BYTES_MAX = 4096
 
 
 class Output:
     """Encoded parts in order; small values share a buffer, large ones and payloads stand alone."""
 
-    __slots__ = ("buffer", "parts")
+    __slots__ = ("buffer", "parts", "since_pause")
 
     def __init__(self) -> None:
         """Start empty."""
+        self.since_pause = 0  # elements that a pausing writer has written since it last stopped
         self.buffer = bytearray()
         self.parts: list[Part] = []
 
     def payload(self, part: Part) -> bytearray:
         """Put a record set behind what was written so far; returns the buffer to go on with."""
+        # What is large, or lies in a file, is not copied: it becomes a part of its own.
         if isinstance(part, (bytes, bytearray, memoryview)) and len(part) <= PAYLOAD_COPY_BYTES_MAX:
             self.buffer += part
             return self.buffer
@@ -102,8 +106,10 @@ class Output:
 M = TypeVar("M", bound=Message)
 Reader = Callable[[memoryview, int], tuple[Message, int]]
 Writer = Callable[[Message, Output], None]
+PausingWriter = Callable[[Message, Output], Generator[None, None, None]]
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
+_pausing_writers: dict[tuple[type[Message], int], PausingWriter] = {}
 
 
 def reader_of(cls: type[Message], version: int) -> Reader:
@@ -125,6 +131,17 @@ def writer_of(cls: type[Message], version: int) -> Writer:
         from semel.protocol.message_compiler import compile_writer  # noqa: PLC0415  (it imports this module)
 
         found = _writers[cls, version] = compile_writer(cls, version)
+    return found
+
+
+def pausing_writer_of(cls: type[Message], version: int) -> PausingWriter:
+    """Return the compiled writer that stops every now and then, of one class in one version."""
+    found = _pausing_writers.get((cls, version))
+    if found is None:
+        check_version(cls, version)
+        from semel.protocol.message_compiler import compile_pausing_writer  # noqa: PLC0415  (it imports this module)
+
+        found = _pausing_writers[cls, version] = compile_pausing_writer(cls, version)
     return found
 
 
@@ -159,6 +176,14 @@ def encode_into(message: Message, version: int, output: Output) -> None:
     write = _writers.get((type(message), version)) or writer_of(type(message), version)
     try:
         write(message, output)
+    except (struct.error, TypeError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
+
+
+def encode_pausing(message: Message, version: int, output: Output) -> Generator[None, None, None]:
+    """Encode a long message behind what the output has, stopping every now and then so that others can go on."""
+    try:
+        yield from pausing_writer_of(type(message), version)(message, output)
     except (struct.error, TypeError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
 

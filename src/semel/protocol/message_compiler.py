@@ -7,10 +7,22 @@ work itself. The functions are built from field tables that are part of this pac
 from __future__ import annotations
 
 import struct
+import sys
+import threading
 import uuid
 from typing import cast
 
-from semel.protocol.message import Field, Message, Output, Reader, Writer, reader_of, writer_of
+from semel.protocol.message import (
+    Field,
+    Message,
+    Output,
+    PausingWriter,
+    Reader,
+    Writer,
+    pausing_writer_of,
+    reader_of,
+    writer_of,
+)
 
 FIXED = {
     "int8": "b",
@@ -22,6 +34,9 @@ FIXED = {
     "float64": "d",
     "bool": "?",
 }
+# An int16 length. Compact strings could say more, but Kafka's own code refuses that.
+STRING_BYTES_MAX = 0x7FFF
+ELEMENTS_BETWEEN_PAUSES = 200
 LEGACY_STRING = "legacy_string"  # keeps its two-byte length in flexible versions: the client id in a request header
 ZERO_UUID = uuid.UUID(int=0)
 
@@ -57,11 +72,35 @@ def take(view: memoryview, position: int, size: int) -> tuple[memoryview, int]:
     return view[position:end], end
 
 
+class _Budget(threading.local):
+    """How many more elements of arrays the message that this thread decodes may have."""
+
+    left = sys.maxsize
+
+
+_budget = _Budget()
+
+
+def limit_elements(elements_max: int = sys.maxsize) -> int:
+    """Let this thread decode so many elements of arrays until the next call; what is left of the last limit."""
+    left, _budget.left = _budget.left, elements_max
+    return left
+
+
 def check_count(view: memoryview, position: int, count: int) -> int:
-    """Refuse an array that announces more elements than there are bytes left."""
+    """Refuse an array that announces more elements than there are bytes left, or than may be decoded."""
+    # An element takes a byte at least, so nothing is built from a number that the bytes cannot hold.
     if count > len(view) - position:
         raise ValueError(f"{count} elements announced where {len(view) - position} bytes are left")
+    _budget.left -= count
+    if _budget.left < 0:
+        raise ValueError("it has more elements than are decoded")
     return count
+
+
+def refuse_string(size_bytes: int) -> ValueError:
+    """The error for a string that Kafka's own code does not read either."""
+    return ValueError(f"a string of {size_bytes} bytes, more than {STRING_BYTES_MAX}")
 
 
 def skip_tags(view: memoryview, position: int) -> int:
@@ -91,6 +130,7 @@ class _Source:
             "check_count": check_count,
             "skip_tags": skip_tags,
             "null_refused": null_refused,
+            "refuse_string": refuse_string,
             "UUID": uuid.UUID,
             "ZERO_UUID": ZERO_UUID,
             "Output": Output,
@@ -105,6 +145,7 @@ class _Source:
         return name
 
     def build(self, name: str) -> object:
+        # Names and numbers come from the generated field tables only.
         exec("\n".join(self.lines), self.names)  # noqa: S102  (text made here from our own tables)
         return self.names[name]
 
@@ -150,6 +191,7 @@ def _fixed_run(fields: list[Field], start: int) -> list[Field]:
 
 def _read_tags(source: _Source, tagged: list[Field], version: int) -> None:
     if not tagged:
+        # Nearly every message has no tags: one byte.
         source.add(1, "p = p + 1 if v[p] == 0 else skip_tags(v, p)")
         return
     source.add(1, "t = {}", "n, p = read_uvarint(v, p)", "for _ in range(check_count(v, p, n)):")
@@ -217,6 +259,8 @@ def _read_value(
         _read_length(source, "s", _legacy_length(field), flexible=flexible and field.kind != LEGACY_STRING, depth=depth)
         source.add(depth, "if s < 0:", f"    {name} = None" if nullable else "    raise null_refused()", "else:")
         convert = {"bytes": "bytes(v[p:e])", "records": "v[p:e]"}.get(field.kind, "str(v[p:e], 'utf-8')")
+        if field.kind == "string" and flexible:  # two bytes of length cannot say more
+            source.add(depth + 1, f"if s > {STRING_BYTES_MAX}: raise refuse_string(s)")
         source.add(depth + 1, "e = p + s", "if e > len(v): take(v, p, s)", f"{name} = {convert}", "p = e")
 
 
@@ -224,6 +268,7 @@ def _read_nested(source: _Source, field: Field, name: str, version: int, *, null
     assert field.message is not None
     read = source.constant("read_", reader_of(field.message, version))
     if nullable:
+        # A structure that may be null has a byte before it: -1 for null.
         source.add(depth, "b = v[p]", "p += 1", f"if b == 255: {name} = None", f"else: {name}, p = {read}(v, p)")
     else:
         source.add(depth, f"{name}, p = {read}(v, p)")
@@ -231,10 +276,22 @@ def _read_nested(source: _Source, field: Field, name: str, version: int, *, null
 
 def compile_writer(cls: type[Message], version: int) -> Writer:
     """Build `write(message, output)`."""
+    return cast(Writer, _build_writer(cls, version, pausing=False))
+
+
+def compile_pausing_writer(cls: type[Message], version: int) -> PausingWriter:
+    """Build `write(message, output)` as a generator, which stops after every few hundred elements of its arrays."""
+    return cast(PausingWriter, _build_writer(cls, version, pausing=True))
+
+
+def _build_writer(cls: type[Message], version: int, *, pausing: bool) -> object:
     source = _Source()
     flexible = version >= cls.FLEXIBLE_FROM
     source.add(0, "def write(m, out):")
     source.add(1, "b = out.buffer")
+    if pausing:
+        # Makes a generator of it even where nothing pauses.
+        source.add(1, "yield from ()")
     present = [field for field in cls.FIELDS if field.in_version(version)]
     plain = [field for field in present if not field.tagged_in(version)]
     index = 0
@@ -247,11 +304,11 @@ def compile_writer(cls: type[Message], version: int) -> Writer:
             index += len(run)
         else:
             source.add(1, f"x = m.{plain[index].name}")
-            _write_field(source, plain[index], version, flexible=flexible, depth=1)
+            _write_field(source, plain[index], version, flexible=flexible, depth=1, pausing=pausing)
             index += 1
     if flexible:
         _write_tags(source, cls, [field for field in present if field.tagged_in(version)], version)
-    return cast(Writer, source.build("write"))
+    return source.build("write")
 
 
 def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], version: int) -> None:
@@ -259,6 +316,7 @@ def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], versio
         source.add(1, "b.append(0)")
         return
     defaults = source.constant("defaults", cls())
+    # Tags have to be written in rising order.
     tagged = sorted(tagged, key=lambda field: field.tag or 0)
     names = ", ".join(f"m.{field.name} != {defaults}.{field.name}" for field in tagged)
     source.add(1, f"present = ({names},)", "b.append(sum(present))", "after = b")
@@ -269,7 +327,9 @@ def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], versio
         source.add(2, f"write_uvarint(after, {field.tag})", "write_uvarint(after, len(b))", "after += b")
 
 
-def _write_field(source: _Source, field: Field, version: int, *, flexible: bool, depth: int) -> None:
+def _write_field(
+    source: _Source, field: Field, version: int, *, flexible: bool, depth: int, pausing: bool = False
+) -> None:
     nullable = field.nullable_in(version)
     if not field.array:
         _write_value(source, field, version, flexible=flexible, nullable=nullable, depth=depth)
@@ -284,8 +344,25 @@ def _write_field(source: _Source, field: Field, version: int, *, flexible: bool,
         pack = source.constant("struct_", struct)
         source.add(depth, f"b += {pack}.pack('>%d{FIXED[field.kind]}' % len(x), *x)")
         return
+    if pausing and field.message is not None:
+        _write_pausing(source, field.message, version, depth=depth)
+        return
     source.add(depth, "for x in x:")
     _write_value(source, field, version, flexible=flexible, nullable=False, depth=depth + 1)
+
+
+def _write_pausing(source: _Source, element: type[Message], version: int, *, depth: int) -> None:
+    """An array of structures; those that hold arrays themselves pause inside as well, and count as many elements."""
+    inner = [field for field in element.FIELDS if field.in_version(version) and field.array]
+    source.add(depth, "for x in x:")
+    source.add(depth + 1, "out.since_pause += 1", f"if out.since_pause >= {ELEMENTS_BETWEEN_PAUSES}:")
+    source.add(depth + 2, "out.since_pause = 0", "yield")
+    if inner:
+        write = source.constant("write_", pausing_writer_of(element, version))
+        source.add(depth + 1, f"yield from {write}(x, out)", "b = out.buffer")
+    else:
+        write = source.constant("write_", writer_of(element, version))
+        source.add(depth + 1, f"{write}(x, out)", "b = out.buffer")
 
 
 def _write_length(source: _Source, value: str, legacy: str, *, flexible: bool, depth: int) -> None:

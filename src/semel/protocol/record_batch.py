@@ -25,7 +25,7 @@ from semel.protocol.batch_header import (
     stamp_producer,
 )
 from semel.protocol.compression import Codec
-from semel.protocol.records import DraftRecord, Record, decode_records, encode_batch
+from semel.protocol.records import DraftRecord, Record, decode_records, encode_batch, pack_batch, write_record
 from semel.protocol.varint import Buffer
 
 __all__ = [
@@ -49,11 +49,14 @@ __all__ = [
     "encode_batch",
     "encode_marker",
     "iter_headers",
+    "pack_batch",
     "read_header",
     "stamp",
     "stamp_producer",
+    "write_record",
 ]
 
+# Version and type; version and coordinator epoch.
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 
@@ -104,6 +107,7 @@ def decode_marker(buffer: Buffer, header: BatchHeader, position: int = 0) -> tup
     if not header.is_control or len(records) != 1:
         raise CorruptBatchError("not a transaction marker", offset=header.base_offset)
     kind = _marker_part(_MARKER_KEY, records[0].key, header)
+    # Other types exist, but only in the logs of a controller quorum.
     if kind not in (0, 1):
         raise UnsupportedVersionError(f"control record type {kind} is not a transaction marker")
     return (Marker.COMMIT if kind else Marker.ABORT), _marker_part(_MARKER_VALUE, records[0].value, header)

@@ -73,22 +73,58 @@ def encode_batch(
     times = [record.timestamp_ms for record in records]
     base_ms = _base_timestamp_ms(times, base_timestamp_ms, delete_horizon_ms)
     deltas = _offset_deltas(records)
-    last_delta = _last_delta(deltas, last_offset_delta)
-    attributes = codec | (timestamp_type << 3)
-    attributes |= TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control
-    attributes |= DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     body = bytearray()
     for record, delta in zip(records, deltas, strict=True):
-        _write_record(body, record, record.timestamp_ms - base_ms, delta)
-    packed = compress(codec, body) if records else b""
+        write_record(body, record, record.timestamp_ms - base_ms, delta)
+    # An empty batch, as compaction leaves it, has its codec bit set and no bytes.
+    return pack_batch(
+        compress(codec, body) if records else b"",
+        record_count=len(records),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+        timestamp_type=timestamp_type,
+        last_offset_delta=_last_delta(deltas, last_offset_delta),
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=max(times, default=NO_TIMESTAMP_MS) if max_timestamp_ms is None else max_timestamp_ms,
+        has_delete_horizon=delete_horizon_ms is not None,
+    )
+
+
+def pack_batch(
+    packed: Buffer,
+    *,
+    record_count: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    has_delete_horizon: bool = False,
+) -> bytes:
+    """Make one batch of records that were written one after another (`write_record`) and compressed with `codec`."""
+    attributes = codec | (timestamp_type << 3)
+    attributes |= TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control
+    attributes |= DELETE_HORIZON_BIT * has_delete_horizon
     batch = bytearray(HEADER_BYTES)
     batch += packed
-    max_ms = max(times, default=NO_TIMESTAMP_MS) if max_timestamp_ms is None else max_timestamp_ms
     HEADER.pack_into(
         batch,
         0,
-        *(base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, last_delta),
-        *(base_ms, max_ms, producer_id, producer_epoch, base_sequence, len(records)),
+        *(base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, last_offset_delta),
+        *(base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, record_count),
     )
     write_crc(batch)
     return bytes(batch)
@@ -118,7 +154,8 @@ def _last_delta(deltas: Sequence[int], wanted: int | None) -> int:
     return wanted
 
 
-def _write_record(target: bytearray, record: DraftRecord, timestamp_delta_ms: int, offset_delta: int) -> None:
+def write_record(target: bytearray, record: DraftRecord, timestamp_delta_ms: int, offset_delta: int) -> None:
+    """Add one record to the body of a batch."""
     body = bytearray(b"\x00")
     write_varint(body, timestamp_delta_ms)
     write_varint(body, offset_delta)
@@ -169,6 +206,7 @@ def _decode_body(body: memoryview, header: BatchHeader) -> list[Record]:
             raise CorruptBatchError(f"record offset {record.offset} is out of order or beyond {header.last_offset}")
         delta_min = record.offset - header.base_offset + 1
         records.append(record)
+    # Bytes that belong to no record: the counts in the header are wrong, so nothing of it can be trusted.
     if position != len(body):
         raise CorruptBatchError(f"{len(body) - position} bytes follow the last record")
     return records
@@ -196,6 +234,7 @@ def _read_record(body: memoryview, position: int, header: BatchHeader) -> tuple[
 
 def _read_headers(body: memoryview, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, position = read_varint(body, position, end)
+    # A header takes at least one byte, so a larger count is a lie that must not be allocated.
     if not 0 <= count <= end - position:
         raise CorruptBatchError(f"{count} headers in {end - position} bytes")
     headers: list[tuple[str, bytes | None]] = []

@@ -28,11 +28,15 @@ def write_varint(target: bytearray, value: int) -> None:
 
 def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """Read a signed 32-bit value before `end`; return it and the position after it."""
+    if position < end and (byte := buffer[position]) < 0x80:  # nearly all of them
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(buffer, position, end, INT_BYTES_MAX, 32)
 
 
 def read_varlong(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """Read a signed 64-bit value before `end`; return it and the position after it."""
+    if position < end and (byte := buffer[position]) < 0x80:  # nearly all of them
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(buffer, position, end, LONG_BYTES_MAX, 64)
 
 

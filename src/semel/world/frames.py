@@ -5,7 +5,8 @@ Keeps: a frame given out is never overwritten; what waits unread is bounded; fra
 Why:   bytes arrive in a scratch buffer that all connections of a loop share, since nothing else runs between
        `get_buffer` and `buffer_updated` (true of selector loops and uvloop, plain or TLS). Whole frames are copied out
        of it once. A frame that is not whole gets a buffer of its own, and the rest is received straight into that.
-       The buffer grows only as bytes arrive, so declaring a large frame and sending nothing costs nothing.
+       The buffer grows as bytes arrive, to twice of what is there: declaring a large frame and sending nothing costs
+       nothing. What all connections hold together has a limit, see frame_pool.py.
        A frame that comes alone may be answered in the call that brings it: waking a task costs a turn of the loop.
 """
 
@@ -15,9 +16,10 @@ from collections import deque
 from collections.abc import Callable
 
 from semel.errors import ConnectionFailure, ProtocolError, SemelError
+from semel.world.frame_pool import FramePool, counted_bytes
 
 SCRATCH_BYTES = 1 << 18
-FRAME_START_BYTES_MAX = 1 << 20
+FRAME_START_BYTES_MIN = 1 << 12
 WAITING_FRAMES_HIGH, WAITING_FRAMES_LOW = 32, 8
 WAITING_BYTES_HIGH, WAITING_BYTES_LOW = 1 << 21, 1 << 19
 
@@ -27,9 +29,11 @@ _LENGTH = struct.Struct(">i")
 class FrameReader:
     """Assembles frames, queues them, and asks the transport to pause while too much waits."""
 
-    def __init__(self, *, frame_bytes_max: int, scratch: bytearray) -> None:
-        """`scratch` may be shared by all connections of one loop."""
+    def __init__(self, *, frame_bytes_max: int, scratch: bytearray, pool: FramePool) -> None:
+        """`scratch` and `pool` may be shared by all connections of one loop."""
         self.peer = "?"
+        self._pool = pool
+        self._given_bytes = 0  # of the frame that is being answered, as it was counted
         self._frame_bytes_max = frame_bytes_max
         self._scratch = scratch
         self._scratch_view = memoryview(scratch)
@@ -47,6 +51,9 @@ class FrameReader:
 
     async def read_frame(self) -> memoryview | None:
         """Give the next frame without its length; None at a clean end, or after this end was closed."""
+        if self._given_bytes:
+            self._pool.give_back(self, self._given_bytes)
+            self._given_bytes = 0
         while not self._frames:
             if self._ended:
                 self._raise_failure()
@@ -54,6 +61,7 @@ class FrameReader:
             await self._wait_for_frame()
         frame = self._frames.popleft()
         self._waiting_bytes -= len(frame)
+        self._given_bytes = counted_bytes(len(frame))
         if self._reading_paused and self._little_waits():
             self._reading_paused = False
             self._resume_reading()
@@ -75,7 +83,11 @@ class FrameReader:
             self._scratch[:head] = self._head
             return self._scratch_view[head:]
         if self._partial_filled == len(partial):
+            before = len(partial)
             self._partial = partial = _grown(partial, self._partial_length)
+            self._pool.take(self, counted_bytes(len(partial)) - counted_bytes(before))
+            if self._ended:  # there was no room for it
+                return self._scratch_view
         return memoryview(partial)[self._partial_filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -88,7 +100,7 @@ class FrameReader:
             self._partial_filled += nbytes
             if self._partial_filled == self._partial_length:
                 frame, self._partial = self._partial, None
-                self._enqueue(frame)
+                self._enqueue(frame)  # counted while it grew
         if self._frames and not self._is_answered_at_once():
             self._wake_reader()
             if not self._reading_paused and self._much_waits():
@@ -102,6 +114,7 @@ class FrameReader:
         frame = self._frames.popleft()
         self._waiting_bytes -= len(frame)
         if answer_at_once(memoryview(frame)):
+            self._pool.give_back(self, counted_bytes(len(frame)))
             return True
         self._enqueue(frame)
         return False
@@ -118,6 +131,9 @@ class FrameReader:
                 self._begin_partial(length, scratch[position:end])
                 return
             self._enqueue(scratch[position : position + length])
+            self._pool.take(self, counted_bytes(length))
+            if self._ended:
+                return
             position += length
         self._head = bytes(scratch[position:end])
 
@@ -125,8 +141,9 @@ class FrameReader:
         self._head = b""
         self._partial_length = length
         self._partial_filled = len(arrived)
-        arrived.extend(bytes(max(min(length, FRAME_START_BYTES_MAX) - len(arrived), 0)))
+        arrived.extend(bytes(min(length, max(FRAME_START_BYTES_MIN, 2 * len(arrived))) - len(arrived)))
         self._partial = arrived
+        self._pool.take(self, counted_bytes(len(arrived)))
 
     def _enqueue(self, frame: bytearray) -> None:
         self._frames.append(frame)
@@ -155,10 +172,21 @@ class FrameReader:
             return
         self._ended = True
         self._failure = (error, text) if error else None
+        if self._partial is not None:
+            self._pool.give_back(self, counted_bytes(len(self._partial)))
         self._head, self._partial = b"", None
         self._wake_reader()
 
+    def end_for_room(self) -> None:
+        """Too much is held by all connections together, and most of it by this one."""
+        self._drop_frames()
+        self._end_reading(ProtocolError, f"{self.peer} has sent more than there is room for, and most of all")
+        self._pool.forget(self)
+        self._pause_reading()
+
     def _drop_frames(self) -> None:
+        for frame in self._frames:
+            self._pool.give_back(self, counted_bytes(len(frame)))
         self._frames.clear()
         self._waiting_bytes = 0
 

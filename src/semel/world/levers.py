@@ -1,6 +1,6 @@
-"""Levers of a world: what a fault may do to one broker's disk and clock. Both twins have them, and count what was felt.
+"""Levers of a world: what a fault may do to one broker's disk and clock. Both twins have them, and count what they did.
 
-Keeps: nothing here is in the way of a broker that nobody troubles.
+Keeps: a broker that no fault is injected into runs as if this were not here.
 """
 
 from typing import Protocol, cast

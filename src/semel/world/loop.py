@@ -168,13 +168,13 @@ def run_virtual(
         return loop.run_until_complete(main(loop))
     finally:
         try:
-            _wind_down(loop)
+            _cancel_tasks(loop)
         finally:
             asyncio.set_event_loop(None)
             loop.close()
 
 
-def _wind_down(loop: VirtualLoop) -> None:
+def _cancel_tasks(loop: VirtualLoop) -> None:
     """Cancel the rest, oldest first: asyncio's own runner does it in the order of a set."""
     loop.steps_max = loop.steps + CLEANUP_STEPS_MAX
     loop.virtual_ms_max = loop.time() * 1000 + VIRTUAL_MS_MAX

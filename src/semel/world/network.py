@@ -2,8 +2,8 @@
 
 The twins are in real_network.py and virtual_network.py; both read frames with frames.py and serve with serving.py.
 
-Keeps: a frame once returned is never overwritten; it is writable and belongs to who read it. A peer that does not read
-       is felt by `drain`; a peer that is not read is held back, so nothing here grows without a limit.
+Keeps: a frame once returned is never overwritten; it is writable and belongs to who read it. `drain` waits
+       for a peer that does not read; a peer whose frames are not read cannot send more, so nothing grows for ever.
 """
 
 import ssl

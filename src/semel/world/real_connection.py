@@ -13,6 +13,7 @@ from typing import cast
 
 from semel.errors import ConnectionFailure
 from semel.world.busy_poll import BusyPoll
+from semel.world.frame_pool import FramePool
 from semel.world.frames import SCRATCH_BYTES, FrameReader
 from semel.world.network import LINGER_MS_MAX, WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, Buffer
 
@@ -20,6 +21,7 @@ HOLD_BYTES_MAX = 1 << 16
 JOIN_BYTES_MAX = 1 << 15  # below this one copy costs less than a second buffer on its way to the kernel
 
 _scratch_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, bytearray] = weakref.WeakKeyDictionary()
+_pool_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FramePool] = weakref.WeakKeyDictionary()
 _busy_poll_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BusyPoll] = weakref.WeakKeyDictionary()
 
 
@@ -30,7 +32,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
 
     def __init__(self, *, frame_bytes_max: int, on_made: Callable[["RealConnection"], None] | None = None) -> None:
         """`on_made` is called once the connection stands."""
-        super().__init__(frame_bytes_max=frame_bytes_max, scratch=_scratch())
+        super().__init__(frame_bytes_max=frame_bytes_max, scratch=_scratch(), pool=_pool())
         self._on_made = on_made
         self.busy_poll = _busy_poll()
         self._closed = False
@@ -69,6 +71,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         else:
             self._end_reading(ConnectionFailure, f"the connection to {self.peer} broke: {exc}")
         self._closed = True
+        self._pool.forget(self)
         self._lost.set()
         self._writable.set()
         if self._linger is not None:
@@ -166,6 +169,10 @@ def _scratch() -> bytearray:
     if scratch is None:
         scratch = _scratch_of_loop[loop] = bytearray(SCRATCH_BYTES)
     return scratch
+
+
+def _pool() -> FramePool:
+    return _pool_of_loop.setdefault(asyncio.get_running_loop(), FramePool())
 
 
 def _busy_poll() -> BusyPoll:

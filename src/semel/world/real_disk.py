@@ -18,23 +18,31 @@ from typing import cast
 
 from semel.world.disk import Buffer, File, StrPath
 from semel.world.durable_sizes import DurableSizes
+from semel.world.open_files import OPEN_FILES
 from semel.world.rng import RealRng, Rng
 
 IOV_MAX = 1024
+_OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 
 
 class RealFile:
-    """One open file with one writer; nobody else changes its length."""
+    """One open file with one writer; nobody else changes its length. Its descriptor may rest, see open_files.py."""
 
     def __init__(self, path: StrPath, *, create: bool, disk: "RealDisk") -> None:
         """Open for reading and writing."""
-        self._path = path
+        self._path = os.fspath(path)
         self._disk = disk
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
-        self._size_bytes = os.fstat(self._fd).st_size
+        self._is_closed = False
+        self._is_kept = False  # it was removed, so it could not be opened again
+        self._fd = OPEN_FILES.open(self, self._path, _OPEN_FLAGS | (os.O_CREAT if create else 0))
+        try:
+            self._size_bytes = os.fstat(self._fd).st_size
+        finally:
+            OPEN_FILES.end(self)
         self._torn = False
         self._sync_error: OSError | None = None
         disk.durable.shortened(self._path, self._size_bytes)
+        disk.opened(self._path, self)
 
     @property
     def size_bytes(self) -> int:
@@ -44,27 +52,35 @@ class RealFile:
     def read_at(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes; fewer at the end of the file, none beyond it."""
         wanted = max(min(size, self._size_bytes - position), 0)
-        data = os.pread(self._fd, wanted, position)
-        while len(data) < wanted:  # one read call of the kernel stops at 2 GiB
-            more = os.pread(self._fd, wanted - len(data), position + len(data))
-            if not more:
-                break
-            data += more
+        fd = self._begin()
+        try:
+            data = os.pread(fd, wanted, position)
+            while len(data) < wanted:  # one read call of the kernel stops at 2 GiB
+                more = os.pread(fd, wanted - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        finally:
+            OPEN_FILES.end(self)
         return data
 
     def append(self, *buffers: Buffer) -> int:
         """Write all buffers at the end, or raise and leave the file as it was; the position they start at."""
-        if self._torn:
-            self._cut_torn_bytes()
-        if self._disk.room_bytes is not None:
-            self._disk.take_room(sum(map(len, buffers)))
-        start = self._size_bytes
-        self._torn = True
+        fd = self._begin()
         try:
-            written = _write_all(self._fd, start, buffers)
-        except OSError:
-            self._cut_torn_bytes(quietly=True)
-            raise
+            if self._torn:
+                self._cut_torn_bytes(fd)
+            if self._disk.room_bytes is not None:
+                self._disk.take_room(sum(map(len, buffers)))
+            start = self._size_bytes
+            self._torn = True
+            try:
+                written = _write_all(fd, start, buffers)
+            except OSError:
+                self._cut_torn_bytes(fd, quietly=True)
+                raise
+        finally:
+            OPEN_FILES.end(self)
         self._torn = False
         self._size_bytes = start + written
         return start
@@ -74,33 +90,75 @@ class RealFile:
         if not 0 <= position <= self._size_bytes:
             raise ValueError(f"cannot write {self._path} at {position}: it ends at {self._size_bytes}")
         self._disk.take_room(max(position + len(data) - self._size_bytes, 0))
-        written = _write_all(self._fd, position, (data,))
+        fd = self._begin()
+        try:
+            written = _write_all(fd, position, (data,))
+        finally:
+            OPEN_FILES.end(self)
         self._size_bytes = max(self._size_bytes, position + written)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes; it cannot grow this way."""
         if not 0 <= size <= self._size_bytes:
             raise ValueError(f"cannot cut {self._path} to {size} bytes: it has {self._size_bytes}")
-        os.ftruncate(self._fd, size)
+        fd = self._begin()
+        try:
+            os.ftruncate(fd, size)
+        finally:
+            OPEN_FILES.end(self)
         self._size_bytes = size
         self._disk.durable.shortened(self._path, size)
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        OPEN_FILES.forget(self)
+        self._disk.closed(self._path, self)
+        self.rest()
+
+    def rest(self) -> None:
+        """Close the descriptor; it is opened again on demand."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
+    def keep_open(self) -> None:
+        """The name is about to go: from now on this descriptor is the only way to the bytes."""
+        if not self._is_kept:
+            self._begin()
+            self._is_kept = True
+            OPEN_FILES.forget(self)
+
+    def moved(self, path: str) -> None:
+        """The file has another name."""
+        self._path = path
+
     def sync(self) -> None:
         """Make durable what was written so far, and wait for it."""
-        self._check_open()
-        self._sync_descriptor(self._fd, self._size_bytes)
+        fd = self._begin()
+        try:
+            self._sync_descriptor(fd, self._size_bytes)
+        finally:
+            OPEN_FILES.end(self)
 
     async def sync_in_thread(self) -> None:
         """Make durable what was written so far; on a descriptor of its own, since the file may be closed meanwhile."""
-        self._check_open()
-        sync = partial(self._sync_and_close, os.dup(self._fd), self._size_bytes)
+        fd = self._begin()
+        try:
+            sync = partial(self._sync_and_close, os.dup(fd), self._size_bytes)
+        finally:
+            OPEN_FILES.end(self)
         await asyncio.get_running_loop().run_in_executor(None, sync)
+
+    def _begin(self) -> int:
+        """The descriptor for one call, which ends with `OPEN_FILES.end`."""
+        if self._is_closed:  # some calls would raise ValueError for it
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
+        if not self._is_kept and not OPEN_FILES.begin(self):
+            self._fd = OPEN_FILES.open(self, self._path, _OPEN_FLAGS)
+        return self._fd
 
     def _sync_and_close(self, fd: int, size_bytes: int) -> None:
         try:
@@ -114,17 +172,13 @@ class RealFile:
         try:
             os.fsync(fd)
         except OSError as error:
-            self._sync_error = OSError(error.errno, error.strerror, str(self._path))
+            self._sync_error = OSError(error.errno, error.strerror, self._path)
             raise
         self._disk.durable.synced(self._path, size_bytes)
 
-    def _check_open(self) -> None:
-        if self._fd < 0:  # fsync and dup would raise ValueError for it
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
-
-    def _cut_torn_bytes(self, *, quietly: bool = False) -> None:
+    def _cut_torn_bytes(self, fd: int, *, quietly: bool = False) -> None:
         try:
-            os.ftruncate(self._fd, self._size_bytes)
+            os.ftruncate(fd, self._size_bytes)
             self._torn = False
         except OSError:
             if not quietly:  # the next append tries again before it writes
@@ -132,15 +186,16 @@ class RealFile:
 
 
 class RealDisk:
-    """The file system of this machine; with levers to trouble whoever works on it."""
+    """The file system of this machine; with levers that make it fail for whoever works on it."""
 
     def __init__(self, rng: Rng | None = None) -> None:
-        """Start without trouble; `rng` decides what a torn write leaves."""
+        """Start as a disk that works; `rng` decides what a torn write leaves."""
         self.sync_delay_ms = 0.0
         self.refused_writes = 0
         self.slow_syncs = 0
         self.room_bytes: int | None = None  # None: as many as the machine has
         self.durable = DurableSizes(rng or RealRng())
+        self._files: dict[str, list[RealFile]] = {}  # those that are open, by name
 
     def fill(self, room_bytes: int = 0) -> None:
         """Let only so many more bytes fit."""
@@ -167,6 +222,18 @@ class RealDisk:
         """Open for reading and writing; a missing file is an error unless `create`."""
         return RealFile(path, create=create, disk=self)
 
+    def opened(self, path: str, file: RealFile) -> None:
+        """A file is in use under this name."""
+        self._files.setdefault(path, []).append(file)
+
+    def closed(self, path: str, file: RealFile) -> None:
+        """It is not any more."""
+        files = self._files.get(path, [])
+        if file in files:  # one whose name is gone is not
+            files.remove(file)
+            if not files:
+                del self._files[path]
+
     def exists(self, path: StrPath) -> bool:
         """Whether a file or folder of that name is there."""
         return Path(path).exists()
@@ -181,18 +248,33 @@ class RealDisk:
 
     def remove(self, path: StrPath) -> None:
         """Remove a file; who has it open may go on."""
+        self._keep_open([os.fspath(path)])
         Path(path).unlink()
         self.durable.removed(path)
 
     def remove_tree(self, path: StrPath) -> None:
         """Remove a folder and all below it."""
+        below = os.fspath(path) + os.sep
+        self._keep_open([name for name in self._files if name.startswith(below)])
         shutil.rmtree(path)
         self.durable.removed_tree(path)
 
     def rename(self, old: StrPath, new: StrPath) -> None:
         """Give a file or folder another name, atomically; an existing file is replaced."""
+        before, after = os.fspath(old), os.fspath(new)
+        self._keep_open([after])
         Path(old).replace(new)
         self.durable.renamed(old, new)
+        for name in [name for name in self._files if name == before or name.startswith(before + os.sep)]:
+            moved = self._files[after + name.removeprefix(before)] = self._files.pop(name)
+            for file in moved:
+                file.moved(after + name.removeprefix(before))
+
+    def _keep_open(self, names: Sequence[str]) -> None:
+        """Names are about to go; who has such a file open may go on with it."""
+        for name in names:
+            for file in self._files.pop(name, []):
+                file.keep_open()
 
     def write_atomically(self, path: StrPath, data: Buffer) -> None:
         """Replace a whole file durably: after a crash it has the old bytes or the new ones."""

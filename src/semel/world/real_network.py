@@ -8,20 +8,24 @@ import contextlib
 import ssl
 
 from semel.errors import EnvironmentFailure
+from semel.world.handshakes import TlsServer
 from semel.world.network import CLOSE_GRACE_MS, CONNECTIONS_MAX, Serve, check_port, not_connected
+from semel.world.open_files import descriptors_max
 from semel.world.real_connection import RealConnection
-from semel.world.serving import ConnectionTasks
+from semel.world.serving import ConnectionLimit, ConnectionTasks
 
 BACKLOG_CONNECTIONS = 1024
-HANDSHAKE_S_MAX = 10.0
 UNBIND_S_MAX = 1.0
+SHARE_OF_DESCRIPTORS = 2  # half of what the process may open; logs and everybody else need some as well
+
+_limit = ConnectionLimit(lambda: descriptors_max() // SHARE_OF_DESCRIPTORS)
 
 
 class RealListener:
     """A listening socket and the connections it brought."""
 
-    def __init__(self, server: asyncio.Server, tasks: ConnectionTasks) -> None:
-        """Both are already at work."""
+    def __init__(self, server: asyncio.Server | TlsServer, tasks: ConnectionTasks) -> None:
+        """Both are running already."""
         self._server = server
         self._tasks = tasks
         address = server.sockets[0].getsockname()
@@ -52,16 +56,19 @@ class RealNetwork:
     ) -> RealListener:
         """Run `serve` for each connection, then close it; port 0 means any."""
         check_port(port)
-        tasks = ConnectionTasks(serve, connections_max=connections_max)
+        tasks = ConnectionTasks(serve, connections_max=connections_max, limit=_limit)
+        server: asyncio.Server | TlsServer
         try:
-            server = await asyncio.get_running_loop().create_server(
-                lambda: RealConnection(frame_bytes_max=frame_bytes_max, on_made=tasks.admit),
-                host,
-                port,
-                ssl=ssl_context,
-                ssl_handshake_timeout=HANDSHAKE_S_MAX if ssl_context else None,
-                backlog=BACKLOG_CONNECTIONS,
-            )
+            if ssl_context is not None:
+                backlog = BACKLOG_CONNECTIONS
+                server = await TlsServer.start(host, port, ssl_context, tasks, frame_bytes_max, backlog)
+            else:
+                server = await asyncio.get_running_loop().create_server(
+                    lambda: RealConnection(frame_bytes_max=frame_bytes_max, on_made=tasks.admit),
+                    host,
+                    port,
+                    backlog=BACKLOG_CONNECTIONS,
+                )
         except OSError as error:
             raise EnvironmentFailure(f"cannot listen on {host}:{port}", because=str(error)) from error
         return RealListener(server, tasks)

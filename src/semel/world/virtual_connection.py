@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from semel.errors import ConnectionFailure
+from semel.world.frame_pool import FramePool
 from semel.world.frames import SCRATCH_BYTES, FrameReader
 from semel.world.network import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, Buffer
 from semel.world.rng import Rng
@@ -85,7 +86,7 @@ class VirtualConnection(FrameReader):
 
     def __init__(self, *, peer: str, frame_bytes_max: int, incoming: Pipe, out: Pipe) -> None:
         """Join the two pipes at this end."""
-        super().__init__(frame_bytes_max=frame_bytes_max, scratch=_scratch)
+        super().__init__(frame_bytes_max=frame_bytes_max, scratch=_scratch, pool=FramePool())
         self.peer = peer
         self.reading_paused = False
         self._in = incoming

@@ -52,53 +52,51 @@ class VirtualDisk:
 
     def open(self, path: StrPath, *, create: bool = False) -> VirtualFile:
         """Open for reading and writing; a missing file is an error unless `create`."""
-        place = PurePosixPath(path)
-        if place in self._folders:
-            raise _os_error(errno.EISDIR, place)
-        if place not in self._files:
+        key = PurePosixPath(path)
+        if key in self._folders:
+            raise _os_error(errno.EISDIR, key)
+        if key not in self._files:
             if not create:
-                raise _os_error(errno.ENOENT, place)
-            self._need_folder(place.parent)
-            self._files[place] = Inode()
+                raise _os_error(errno.ENOENT, key)
+            self._need_folder(key.parent)
+            self._files[key] = Inode()
         opened_at = self._crashes
-        return VirtualFile(
-            self._files[place], str(place), reserve=self._reserve, alive=lambda: self._crashes == opened_at
-        )
+        return VirtualFile(self._files[key], str(key), reserve=self._reserve, alive=lambda: self._crashes == opened_at)
 
     def exists(self, path: StrPath) -> bool:
         """Whether a file or folder of that name is there."""
-        place = PurePosixPath(path)
-        return place in self._files or place in self._folders
+        key = PurePosixPath(path)
+        return key in self._files or key in self._folders
 
     def list_dir(self, path: StrPath) -> list[str]:
         """Names in a folder, sorted."""
         folder = PurePosixPath(path)
         self._need_folder(folder)
-        return sorted(place.name for place in (*self._files, *self._folders) if place.parent == folder and place.name)
+        return sorted(key.name for key in (*self._files, *self._folders) if key.parent == folder and key.name)
 
     def make_dirs(self, path: StrPath) -> None:
         """Make a folder and its parents; fine when it is there."""
-        place = PurePosixPath(path)
-        for folder in (place, *place.parents):
+        key = PurePosixPath(path)
+        for folder in (key, *key.parents):
             if folder in self._files:
-                raise _os_error(errno.EEXIST if folder == place else errno.ENOTDIR, folder)
-        self._folders.update((place, *place.parents))
+                raise _os_error(errno.EEXIST if folder == key else errno.ENOTDIR, folder)
+        self._folders.update((key, *key.parents))
 
     def remove(self, path: StrPath) -> None:
         """Remove a file; who has it open may go on."""
-        place = PurePosixPath(path)
-        if place in self._folders:
-            raise _os_error(errno.EISDIR, place)
-        if place not in self._files:
-            raise _os_error(errno.ENOENT, place)
-        del self._files[place]
+        key = PurePosixPath(path)
+        if key in self._folders:
+            raise _os_error(errno.EISDIR, key)
+        if key not in self._files:
+            raise _os_error(errno.ENOENT, key)
+        del self._files[key]
 
     def remove_tree(self, path: StrPath) -> None:
         """Remove a folder and all below it."""
         folder = PurePosixPath(path)
         self._need_folder(folder)
-        self._files = {place: inode for place, inode in self._files.items() if folder not in place.parents}
-        self._folders = {place for place in self._folders if place != folder and folder not in place.parents}
+        self._files = {key: inode for key, inode in self._files.items() if folder not in key.parents}
+        self._folders = {key for key in self._folders if key != folder and folder not in key.parents}
 
     def rename(self, old: StrPath, new: StrPath) -> None:
         """Give a file or folder another name, atomically; an existing file is replaced."""
@@ -115,15 +113,15 @@ class VirtualDisk:
 
     def write_atomically(self, path: StrPath, data: Buffer) -> None:
         """Replace a whole file durably: after a crash it has the old bytes or the new ones."""
-        place = PurePosixPath(path)
-        self._need_folder(place.parent)
-        if place in self._folders:
-            raise _os_error(errno.EISDIR, place)
+        key = PurePosixPath(path)
+        self._need_folder(key.parent)
+        if key in self._folders:
+            raise _os_error(errno.EISDIR, key)
         self._reserve(len(data))
         inode = Inode()
         inode.change(0, data)
         inode.finish_sync(inode.begin_sync())
-        self._files[place] = inode
+        self._files[key] = inode
 
     def free_bytes(self, path: StrPath) -> int:
         """How many bytes still fit where `path` is."""
@@ -158,8 +156,8 @@ class VirtualDisk:
             raise _os_error(errno.EINVAL, target)
         if target in self._folders and self.list_dir(target):
             raise _os_error(errno.ENOTEMPTY, target)
-        self._files = {_moved(place, source, target): inode for place, inode in self._files.items()}
-        self._folders = {_moved(place, source, target) for place in self._folders}
+        self._files = {_moved(key, source, target): inode for key, inode in self._files.items()}
+        self._folders = {_moved(key, source, target) for key in self._folders}
 
     def _need_folder(self, folder: PurePosixPath) -> None:
         if folder in self._files:
@@ -176,8 +174,8 @@ class VirtualDisk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _moved(place: PurePosixPath, source: PurePosixPath, target: PurePosixPath) -> PurePosixPath:
-    return target / place.relative_to(source) if place == source or source in place.parents else place
+def _moved(key: PurePosixPath, source: PurePosixPath, target: PurePosixPath) -> PurePosixPath:
+    return target / key.relative_to(source) if key == source or source in key.parents else key
 
 
 def _os_error(number: int, path: PurePosixPath) -> OSError:

@@ -66,19 +66,19 @@ class VirtualNetwork:
         connection.reset("it was cut")
 
     def bind(self, listener: "VirtualListener") -> None:
-        """Let a listener be found."""
+        """Let clients connect to a listener."""
         place = (listener.host, listener.port)
         if place in self._listeners:
             raise EnvironmentFailure(f"cannot listen on {listener.host}:{listener.port}", because="it is in use")
         self._listeners[place] = listener
 
     def unbind(self, listener: "VirtualListener") -> None:
-        """Let it be found no more."""
+        """Refuse new connections to it."""
         if self._listeners.get((listener.host, listener.port)) is listener:
             del self._listeners[listener.host, listener.port]
 
     async def dial(self, source: str, target: str, port: int) -> "VirtualListener":
-        """Go there and back, waiting while there is a split; OSError when nobody listens."""
+        """Wait for one round trip, and for the end of a split if there is one; OSError when nobody listens."""
         while {(source, target), (target, source)} & self._splits:
             await self._healed.wait()
         await asyncio.sleep((self._draw_latency_ms() + self._draw_latency_ms()) / 1000)
@@ -123,7 +123,7 @@ class VirtualListener:
     def __init__(
         self, network: VirtualNetwork, host: str, port: int, tasks: ConnectionTasks, *, frame_bytes_max: int
     ) -> None:
-        """Not to be found until the network binds it."""
+        """Clients cannot connect before the network binds it."""
         self._network = network
         self.host = host
         self.port = port

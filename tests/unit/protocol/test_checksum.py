@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crc32c import crc32c as checksum
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from semel.errors import CorruptBatchError
 from semel.protocol import column_reader
 from semel.protocol.arrow_types import address_of
 from semel.protocol.columns import decode_columns
-from semel.protocol.crc import checksum
 from semel.protocol.kernels import checksum as kernel_checksum
 from semel.protocol.kernels import jit
 from semel.protocol.record_batch import DraftRecord, encode_batch

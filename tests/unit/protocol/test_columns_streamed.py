@@ -1,4 +1,4 @@
-"""Large results go past the cache, over the desk and in cache lines: byte for byte the same as small ones; P2."""
+"""Large results go past the cache, over the scratch and in cache lines: byte for byte the same as small ones; P2."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,12 +59,12 @@ def test_same_bytes_as_small_results(sizes: list[int | None], batch_bytes_max: i
     assert encoded(0) == encoded(1 << 40)
 
 
-def test_desk_is_used_for_large_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_is_used_for_large_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the tests above would compare the same thing twice."""
     offered: list[int] = []
 
     def watched(rows: Rows, bodies: int, stamp: Stamp, output: Output, plan: object) -> None:
-        offered.append(output.desk.area)
+        offered.append(output.scratch.area)
         encode_batches(rows, bodies, stamp, output, plan)
 
     monkeypatch.setattr(column_writer, "encode_batches", watched)

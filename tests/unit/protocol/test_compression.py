@@ -11,6 +11,7 @@ from semel.protocol.compression import (
     OutputFullError,
     codec_of,
     compress,
+    compress_in_pieces,
     compress_into,
     decompress,
     decompress_into,
@@ -32,6 +33,21 @@ def test_large_data(codec: Codec) -> None:
     packed = compress(codec, TEXT)
     assert bytes(decompress(codec, packed)) == TEXT
     assert codec is Codec.NONE or len(packed) < len(TEXT) / 10
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("times", [1, 20])
+def test_in_pieces_it_is_the_same_data_and_slow_codecs_have_pauses(codec: Codec, times: int) -> None:
+    work, pauses = compress_in_pieces(codec, TEXT * times), 0
+    while True:
+        try:
+            next(work)
+            pauses += 1
+        except StopIteration as end:
+            packed = end.value
+            break
+    assert bytes(decompress(codec, packed)) == TEXT * times
+    assert codec not in (Codec.GZIP, Codec.ZSTD) or pauses > times
 
 
 @pytest.mark.parametrize("codec", PACKING)

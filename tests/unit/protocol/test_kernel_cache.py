@@ -53,6 +53,7 @@ def read_only(tmp_path: Path) -> Path:
     return sources
 
 
+@pytest.mark.full
 def test_read_only_installation_used_by_two_at_once(tmp_path: Path, read_only: Path) -> None:
     """All work at once, a later process loads everything, and nothing is written beside the sources."""
     home, before = tmp_path / "home", sorted(read_only.rglob("*"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from semel.errors import ConfigError
 from semel.protocol.columns import NO_PARTITION, partition_keys, rows_by_partition
-from semel.protocol.murmur2 import murmur2, partition_of
+from tests.support.murmur2 import murmur2, partition_of
 
 # Signed hashes that Kafka's own unit test lists for its murmur2.
 KNOWN = {

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from struct import Struct
 
-from semel.broker.cluster_state import INTERNAL_TOPICS
-from semel.broker.context import Context
-from semel.broker.log_types import AppendRefused
-from semel.broker.partition import Partition
-from semel.broker.producer_state import Verification
-from semel.broker.registry import api
-from semel.broker.transaction_types import Producer
-from semel.broker.verification import Support, error_for_producer, verify
-from semel.errors import ProtocolError, UnsupportedVersionError
+from semel.broker.log.append_rules import check_alone, check_client_batch, first_header
+from semel.broker.log.inspection import needs_inspection
+from semel.broker.log.producer_state import Verification
+from semel.broker.log.types import AppendRefused
+from semel.broker.metadata.cluster_state import INTERNAL_TOPICS
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.replication.partition import Partition
+from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.transactions.verification import Support, error_for_producer, verify
+from semel.errors import ProtocolError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -36,12 +37,11 @@ from semel.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from semel.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from semel.protocol.record_batch import BatchHeader
 
 ACKS_NONE = 0
 ACKS_ALL = -1
-LENGTH_AT = 8
-LENGTH = Struct(">i")
+# These refusals come before the log is looked at, so its start is not told, as in Apache Kafka.
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -53,7 +53,7 @@ WITHOUT_LOG_START = frozenset(
 
 
 def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -81,6 +81,7 @@ class Write:
     records: memoryview | None
     header: BatchHeader | None = None
     verification: Verification | None = None
+    newest_ms: int | None = None
     offset_next: int = -1
 
     @property
@@ -99,17 +100,26 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
     """Append each partition's batch, then wait until all of them are durable."""
     if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    topics = [(topic, _writes(context, topic)) for topic in request.topic_data]
+    topics = []
+    for number, topic in enumerate(request.topic_data):
+        await context.pause_after(number)
+        topics.append((topic, await _writes(context, topic)))
     writes = [write for _, rows in topics for write in rows]
     transactional = [write for write in writes if write.header is not None and write.header.is_transactional]
     if transactional:
-        fault = _fault_of_transactional(request, transactional)
-        if fault:
-            return _refuse_all(request, fault)
+        error_code = _error_for_transactional(request, transactional)
+        if error_code:
+            return _refuse_all(request, error_code)
+        # Before any append: all partitions of the request are asked for in one question.
         await _verify(context, request.transactional_id or "", transactional)
-    for write in writes:
+    # One after the other, in the order of the request. A pause lets others in, so each append checks everything again.
+    for number, write in enumerate(writes):
+        await context.pause_after(number)
+        if write.is_open:
+            await _inspect(context, write)
         if write.is_open:
             _append(write, request.acks)
+    # After all appends: the partitions become durable beside each other.
     await _acknowledge(context, request, [write for write in writes if write.is_open])
     if request.acks == ACKS_NONE:
         _check_silently(writes)
@@ -117,8 +127,9 @@ async def answer(context: Context, request: ProduceRequest) -> ProduceResponse |
     return _response(context, topics)
 
 
-def _fault_of_transactional(request: ProduceRequest, writes: Sequence[Write]) -> ErrorCode:
+def _error_for_transactional(request: ProduceRequest, writes: Sequence[Write]) -> ErrorCode:
     """All batches are verified as those of one producer, so they must be."""
+    # As in Apache Kafka: a producer that names no transactional id has no right to write in a transaction.
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     producers = {(write.header.producer_id, write.header.producer_epoch) for write in writes if write.header}
@@ -131,15 +142,17 @@ def _refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     return refuse(request, code)
 
 
-def _writes(context: Context, topic: TopicProduceData) -> list[Write]:
+async def _writes(context: Context, topic: TopicProduceData) -> list[Write]:
     name = topic.name
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # By id: a producer that has not heard that its topic was made again does not write into the new one.
     if context.version >= 13:
         known = context.broker.state.topic_by_id(topic.topic_id)
         name = known.name if known else ""
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if known is None else unknown
     writes: list[Write] = []
-    for data in topic.partition_data:
+    for number, data in enumerate(topic.partition_data):
+        await context.pause_after(number)
         partition = context.broker.partitions.get((name, data.index))
         records = data.records if isinstance(data.records, memoryview) else None
         write = Write(_refused(data.index, ErrorCode.NONE), partition, records)
@@ -157,27 +170,11 @@ def _look_at_header(write: Write) -> None:
     if write.records is None:
         write.fail(ErrorCode.INVALID_RECORD, "there are no records")
         return
-    size_bytes = batch_size_bytes(write.records)
-    if size_bytes is None or size_bytes > len(write.records):
-        write.fail(ErrorCode.INVALID_RECORD, "a produce request needs one whole batch per partition, found none")
-        return
     try:
-        write.header = read_header(write.records)
-    except UnsupportedVersionError as error:
-        write.fail(ErrorCode.INVALID_RECORD, error.summary)
-    except ProtocolError as error:
-        write.fail(ErrorCode.CORRUPT_MESSAGE, error.summary)
-    else:
-        if size_bytes < len(write.records):
-            write.fail(ErrorCode.INVALID_RECORD, "a produce request needs one batch per partition, found more")
-
-
-def batch_size_bytes(records: memoryview) -> int | None:
-    """How long the first batch says it is; None when not even that can be read."""
-    if len(records) < HEADER_BYTES:
-        return None
-    length: int = LENGTH.unpack_from(records, LENGTH_AT)[0]
-    return length + LOG_OVERHEAD_BYTES
+        write.header = first_header(write.records)  # kept if more follows: it says whose transaction this is
+        check_alone(write.records, write.header)
+    except AppendRefused as refused:
+        write.fail(ErrorCode(refused.code), refused.summary)
 
 
 def support_of(version: int) -> Support:
@@ -190,23 +187,23 @@ def support_of(version: int) -> Support:
 async def _verify(context: Context, transactional_id: str, writes: Sequence[Write]) -> None:
     """Check first writes with the coordinator; all of a request's batches are of one producer."""
     support = support_of(context.version)
-    unverified = [write for write in writes if write.is_open and _needs_verification(context, write, support)]
-    if not unverified:
-        return
-    header = unverified[0].header
+    header = writes[0].header
     assert header is not None
-    codes = await verify(
-        context.broker,
-        transactional_id,
-        Producer(header.producer_id, header.producer_epoch),
-        [(write.partition.topic, write.partition.index) for write in unverified if write.partition is not None],
-        support,
-    )
-    for write in unverified:
-        assert write.partition is not None
-        code = codes[write.partition.topic, write.partition.index]
-        if code:
-            write.fail(*error_for_producer(code, support))
+
+    def begin() -> list[TopicPartition]:
+        return [
+            (write.partition.topic, write.partition.index)
+            for write in writes
+            if write.is_open and write.partition is not None and _needs_verification(context, write, support)
+        ]
+
+    producer = Producer(header.producer_id, header.producer_epoch)
+    codes = await verify(context.broker, transactional_id, producer, begin, support)
+    for write in writes:
+        if write.partition is not None:
+            code = codes.get((write.partition.topic, write.partition.index), ErrorCode.NONE)
+            if write.is_open and code:
+                write.fail(*error_for_producer(code, support))
 
 
 def _needs_verification(context: Context, write: Write, support: Support) -> bool:
@@ -218,21 +215,39 @@ def _needs_verification(context: Context, write: Write, support: Support) -> boo
         header.producer_epoch,
         header.base_sequence,
         context.broker.world.clock.wall_ms(),
+        # A client of transactions version 2 begins every epoch at 0, so a first batch in the middle is a late one.
         requires_sequence_zero=support is Support.IMPLICIT_ADD,
     )
     return write.verification is not None
+
+
+async def _inspect(context: Context, write: Write) -> None:
+    """Look at the records where the header does not say enough; others are served meanwhile."""
+    assert write.partition is not None
+    assert write.records is not None
+    assert write.header is not None
+    config = write.partition.log.config
+    if not needs_inspection(write.header, config, context.broker.world.clock.wall_ms()):
+        return
+    try:
+        header = check_client_batch(write.records, config)  # nothing is decompressed that is refused anyway
+        write.newest_ms = await context.broker.inspections.run(write.records, header, config)
+    except AppendRefused as refused:
+        write.fail(ErrorCode(refused.code), refused.summary)
+        _add_error_message(write, refused)
 
 
 def _append(write: Write, acks: int) -> None:
     assert write.partition is not None
     assert write.records is not None
     try:
+        # Only acks=all asks for it. The rest is written even if the in-sync replicas are too few.
         if acks == ACKS_ALL:
             write.partition.check_insync()
-        result = write.partition.append(write.records, verification=write.verification)
+        result = write.partition.append(write.records, verification=write.verification, newest_ms=write.newest_ms)
     except AppendRefused as refused:
         write.fail(ErrorCode(refused.code), refused.summary)
-        _say_more(write, refused)
+        _add_error_message(write, refused)
         return
     row = write.row
     row.base_offset, row.log_append_time_ms = result.base_offset, result.log_append_time_ms
@@ -240,7 +255,7 @@ def _append(write: Write, acks: int) -> None:
     write.offset_next = result.last_offset + 1
 
 
-def _say_more(write: Write, refused: AppendRefused) -> None:
+def _add_error_message(write: Write, refused: AppendRefused) -> None:
     """Where the log starts, unless the batch never came near it, and which records are to blame."""
     assert write.partition is not None
     fenced_first = refused.code == ErrorCode.INVALID_PRODUCER_EPOCH and write.verification is not None
@@ -261,10 +276,13 @@ async def _acknowledge(context: Context, request: ProduceRequest, writes: Sequen
         try:
             await write.partition.acknowledge(write.offset_next)
         except OSError as error:
+            # It may have been written: after a failed sync nobody knows what the disk has.
             write.fail(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
             continue
         if request.acks == ACKS_ALL:
             wait_ms = max(0.0, deadline_ms - monotonic_ms())
+            # After a timeout the records are in the log all the same: an
+            # idempotent producer that sends them again is recognised.
             write.row.error_code = await write.partition.replicated(write.offset_next, wait_ms)
 
 
@@ -273,6 +291,7 @@ def _check_silently(writes: Sequence[Write]) -> None:
     for write in writes:
         if not write.is_open:
             code = ErrorCode(write.row.error_code).name
+            # As Apache Kafka: the client connects again and fetches metadata.
             raise ProtocolError(f"acks=0 produce refused with {code}; closing tells the client")
 
 
@@ -293,6 +312,7 @@ def _response(context: Context, topics: Sequence[tuple[TopicProduceData, Sequenc
             for topic, writes in topics
         ]
     )
+    # KIP-951: the client goes to the new leader without asking for metadata first.
     if context.version >= 10:
         _add_leader_hints(context, response)
     return response
@@ -305,9 +325,11 @@ def _add_leader_hints(context: Context, response: ProduceResponse) -> None:
             if row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 known = context.broker.state.topics.get(topic.name) or context.broker.state.topic_by_id(topic.topic_id)
                 if known is not None:
-                    place = known.partitions[row.index]
-                    row.current_leader = LeaderIdAndEpoch(leader_id=place.leader, leader_epoch=place.leader_epoch)
-                    leaders.add(place.leader)
+                    partition = known.partitions[row.index]
+                    row.current_leader = LeaderIdAndEpoch(
+                        leader_id=partition.leader, leader_epoch=partition.leader_epoch
+                    )
+                    leaders.add(partition.leader)
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from semel.broker.context import Context
-from semel.broker.fetch_session import NO_SESSION, FetchPlan, Remembered, TopicKey
-from semel.broker.links import INTERNAL
-from semel.broker.log_types import EpochEnd, LogSlice, ReadRefused
-from semel.broker.partition import READ_COMMITTED, Partition, Waiter
-from semel.broker.registry import api
+from semel.broker.log.types import EpochEnd, LogSlice, ReadRefused
+from semel.broker.metadata.acls import Operation, Resource
+from semel.broker.network.context import INTERNAL, Context
+from semel.broker.network.fetch_session import NO_SESSION, FetchPlan, Remembered, TopicKey
+from semel.broker.network.registry import api
+from semel.broker.replication.partition import READ_COMMITTED, Partition, Waiter
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.fetch import (
     AbortedTransaction,
@@ -44,7 +44,7 @@ Row = tuple[TopicKey, Remembered, PartitionData]
 
 
 def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    """One error for the whole request, and for each partition named in it."""
+    """Answer with this error for the whole request, and for each partition named in it."""
     return FetchResponse(
         error_code=code,
         responses=[
@@ -66,21 +66,24 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
 async def answer(context: Context, request: FetchRequest) -> FetchResponse:
     """Read every partition of the request or its session; wait once if that is too little."""
     plan = context.fetch_sessions.plan_fetch(request, context.version)
+    # The session is lost or out of step, so nothing is read: the client begins again with a full fetch.
     if plan.error_code:
         return FetchResponse(error_code=plan.error_code)
     deadline_ms = context.broker.world.clock.monotonic_ms() + request.max_wait_ms
     follower = _follower(context, request)
-    found = _find_all(context, plan)
+    found = await _find_all(context, plan)
+    # What a follower asks for says what it has, so it counts before anything is waited for.
     if follower is not None:
-        _note_progress(follower, found)
+        _note_progress(context, follower, found)
+    # Once woken everything is read again: roles, high watermarks and topics may have changed meanwhile.
     while True:
-        rows = _read_all(context, request, found, is_follower=follower is not None)
+        rows = await _read_all(context, request, found, is_follower=follower is not None)
         left_ms = deadline_ms - context.broker.world.clock.monotonic_ms()
         if left_ms <= 0 or _is_enough(rows, request.min_bytes):
             return _response(context, plan, rows)
         watched = [partition for *_, partition in found if partition is not None]
         await Waiter(watched, is_follower=follower is not None).wait(context.broker.world, left_ms)
-        found = _find_all(context, plan)
+        found = await _find_all(context, plan)
 
 
 def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
@@ -89,11 +92,19 @@ def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
     return request.replica_state if is_broker else None
 
 
-def _note_progress(follower: ReplicaState, found: list[Found]) -> None:
+def _is_led_here(context: Context, partition: Partition) -> bool:
+    """Whether it still is: others are served between two partitions of a long list."""
+    return context.broker.partitions.get((partition.topic, partition.index)) is partition
+
+
+def _note_progress(context: Context, follower: ReplicaState, found: list[Found]) -> None:
     """What a follower asks for says what it has, unless its log has parted from ours."""
     for _, row, partition in found:
         asked = row.asked
-        if partition is None or partition.check_leader_epoch(asked.current_leader_epoch):
+        if partition is None or not _is_led_here(context, partition):
+            continue
+        # A follower of another leader epoch may speak of records that were replaced since.
+        if partition.check_leader_epoch(asked.current_leader_epoch):
             continue
         end = partition.log.offset_for_leader_epoch(asked.last_fetched_epoch)
         is_ours = asked.last_fetched_epoch < 0 or _is_prefix(end, asked.last_fetched_epoch, asked.fetch_offset)
@@ -108,6 +119,7 @@ def _is_prefix(end: EpochEnd, last_fetched_epoch: int, fetch_offset: int) -> boo
 def _is_enough(rows: list[Row], min_bytes: int) -> bool:
     size = 0
     for _, _, data in rows:
+        # An error is told at once, and so is a log that parts: waiting would help nobody.
         if data.error_code or data.diverging_epoch.end_offset >= 0:
             return True
         size += _size(data)
@@ -124,32 +136,41 @@ def _topic_name(context: Context, key: TopicKey) -> str | None:
     return context.broker.state.topic_names.get(key) if key is not None else None
 
 
-def _find_all(context: Context, plan: FetchPlan) -> list[Found]:
-    """The partitions of a plan as they are now; None for one that this broker does not lead."""
+async def _find_all(context: Context, plan: FetchPlan) -> list[Found]:
+    """The partitions of a plan as they are now; None for one that this broker does not lead or must not show."""
     partitions = context.broker.partitions
     found: list[Found] = []
-    for key, row in plan.partitions:
+    for number, (key, row) in enumerate(plan.partitions):
+        await context.pause_after(number)
         name = _topic_name(context, key)
-        found.append((key, row, partitions.get((name, row.asked.partition)) if name is not None else None))
+        is_shown = name is not None and _may_read(context, name)
+        found.append((key, row, partitions.get((name, row.asked.partition)) if name is not None and is_shown else None))
     return found
 
 
-def _read_all(context: Context, request: FetchRequest, found: list[Found], *, is_follower: bool) -> list[Row]:
+def _may_read(context: Context, topic: str) -> bool:
+    return context.may(Operation.READ, Resource.TOPIC, topic)
+
+
+async def _read_all(context: Context, request: FetchRequest, found: list[Found], *, is_follower: bool) -> list[Row]:
     left_bytes = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
     rows: list[Row] = []
     first = True
-    for key, remembered, partition in found:
-        if partition is None:
+    for number, (key, remembered, partition) in enumerate(found):
+        await context.pause_after(number)
+        if partition is None or not _is_led_here(context, partition):
             code = _missing(context, key, remembered.asked.partition)
             refused = _with_leader(context, key, _refused(remembered.asked.partition, code))
             refused.aborted_transactions = ()
             rows.append((key, remembered, refused))
             continue
+        # A follower needs records before they are below the high watermark: its fetch is what raises it.
         limit = partition.log.log_end_offset if is_follower else partition.readable_to(request.isolation_level)
         data = _read(partition, remembered, request.isolation_level, limit, left_bytes, minimum_one_batch=first)
         if is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             data.log_start_offset = partition.log.log_start_offset  # where it has to begin again
         size = _size(data)
+        # Only the first partition with data may go over the limit, else every partition could.
         first = first and size == 0
         left_bytes = max(left_bytes - size, 0)
         rows.append((key, remembered, data))
@@ -159,7 +180,10 @@ def _read_all(context: Context, request: FetchRequest, found: list[Found], *, is
 def _missing(context: Context, key: TopicKey, index: int) -> ErrorCode:
     name = _topic_name(context, key)
     if name is None:
+        # Told before rights are looked at: a topic without a name cannot be asked about.
         return ErrorCode.UNKNOWN_TOPIC_ID
+    if not _may_read(context, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = context.broker.state.topics.get(name)
     if known is None or not 0 <= index < len(known.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -181,8 +205,10 @@ def _read(
         diverging_epoch=NO_DIVERGENCE,
         current_leader=NO_LEADER,
         snapshot_id=NO_SNAPSHOT,
+        # Null tells a reader of uncommitted data that there is no such list.
         aborted_transactions=() if isolation_level == READ_COMMITTED else None,
     )
+    # Before the check of the range: an offset beyond our end is no error if the logs part before it.
     if asked.last_fetched_epoch >= 0 and _diverged(partition, row, data):
         return data
     # Up to the log end, not the high watermark: a new leader may not know yet how far its predecessor let clients read.
@@ -205,6 +231,7 @@ def _fill(
     if data.aborted_transactions is not None and piece.size_bytes:
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            # Up to the limit and not to the end of the piece: an entry too many costs the client nothing.
             for aborted in partition.log.aborted_transactions(offset, limit)
         ]
     return data
@@ -212,6 +239,7 @@ def _fill(
 
 def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> bool:
     end = partition.log.offset_for_leader_epoch(row.asked.last_fetched_epoch)
+    # We know nothing of so new an epoch, so we cannot say where the logs part.
     if end.offset_next < 0:
         data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
@@ -223,6 +251,7 @@ def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> boo
 
 
 def _response(context: Context, plan: FetchPlan, rows: list[Row]) -> FetchResponse:
+    # An incremental answer leaves out what the client knows; partitions that are left out are unchanged.
     shown = [row for row in rows if not plan.incremental or _is_news(*row[1:])]
     for _, remembered, data in rows:
         remembered.high_watermark = data.high_watermark
@@ -232,6 +261,7 @@ def _response(context: Context, plan: FetchPlan, rows: list[Row]) -> FetchRespon
         session_id=plan.session.id if plan.session else NO_SESSION, responses=list(_by_topic(shown))
     )
     if context.version >= 16:
+        # KIP-951: where the new leaders are, for partitions that moved.
         response.node_endpoints = _endpoints(context, {data.current_leader.leader_id for _, _, data in shown})
     return response
 
@@ -262,8 +292,8 @@ def _with_leader(context: Context, key: TopicKey, data: PartitionData) -> Partit
     name = _topic_name(context, key)
     topic = context.broker.state.topics.get(name) if name is not None else None
     if topic is not None and data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        place = topic.partitions[data.partition_index]
-        data.current_leader = LeaderIdAndEpoch(leader_id=place.leader, leader_epoch=place.leader_epoch)
+        partition = topic.partitions[data.partition_index]
+        data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return data
 
 

@@ -1,6 +1,7 @@
 """OffsetCommit (key 8, v2-10): store how far a group has read.
 
-Keeps:    G6 a commit of an older generation or of a stranger is refused; G7 an acknowledged commit survives a restart.
+Keeps:    G6 a commit of an older generation or of a client that is no member is refused; G7 an acknowledged commit
+          survives a restart.
 Differs:  docs/DIFFERENCES.md#k08
 Versions: v2 to v4 retention time; v6 leader epoch; v7 group instance id; v8 first flexible; v10 topic ids.
 Sources:  KIP-211, KIP-320, KIP-345, KIP-848.
@@ -10,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from semel.broker.context import Context
-from semel.broker.group_types import CommitRequest, CommitResponse, OffsetToCommit
-from semel.broker.registry import api
-from semel.broker.topics import has_partition
+from semel.broker.controller.topics import has_partition
+from semel.broker.groups.offsets.types import CommitRequest, CommitResponse, OffsetToCommit
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,7 +29,7 @@ VERSION_TOPIC_IDS = 10
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return OffsetCommitResponse(topics=[_topic(topic, {}, code) for topic in request.topics])
 
 
@@ -41,6 +42,7 @@ async def answer(context: Context, request: OffsetCommitRequest) -> OffsetCommit
         name = _name(context, topic)
         rows.append((topic, name))
         known += [_offset(name, row) for row in topic.partitions if _exists(context, name, row)]
+    # Without a known partition the group is not asked for, and not made either.
     codes = await _commit(context, request, tuple(known)) if known else {}
     return OffsetCommitResponse(topics=[_answered(topic, name, codes) for topic, name in rows])
 
@@ -90,6 +92,7 @@ def _answered(
     topic: OffsetCommitRequestTopic, name: str | None, codes: Mapping[tuple[str, int], ErrorCode]
 ) -> OffsetCommitResponseTopic:
     if name is None:
+        # A topic that was deleted has no name by which its offset could be stored.
         return _topic(topic, {}, ErrorCode.UNKNOWN_TOPIC_ID)
     here = {index: code for (topic_name, index), code in codes.items() if topic_name == name}
     return _topic(topic, here, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

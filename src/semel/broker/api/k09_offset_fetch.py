@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from semel.broker.context import Context
-from semel.broker.group_types import FetchedOffset, FetchOffsetsRequest
-from semel.broker.registry import api
+from semel.broker.groups.offsets.types import FetchedOffset, FetchOffsetsRequest
+from semel.broker.metadata.acls import Operation, Resource
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -32,11 +33,12 @@ from semel.protocol.messages.offset_fetch import (
 VERSION_GROUPS = 8
 VERSION_TOPIC_IDS = 10
 NO_OFFSET = -1
+# Before version 9 nobody says who asks.
 NO_MEMBER = (None, -1)
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
-    """The error at the top, for every group, and for every partition (v1 has no other place for it)."""
+    """Answer with this error at the top, for every group, and for every partition (v1 has no other place for it)."""
     return OffsetFetchResponse(
         error_code=code,
         topics=[
@@ -55,9 +57,14 @@ def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
 
 @api(OffsetFetchRequest, OffsetFetchResponse, first=1, last=10, refuse=refuse)
 async def answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Look each group's offsets up."""
+    """Look up each group's offsets."""
     if context.version >= VERSION_GROUPS:
-        return OffsetFetchResponse(groups=[_group(context, group, request.require_stable) for group in request.groups])
+        rows = []
+        for number, group in enumerate(request.groups):
+            rows.append(_group(context, group, request.require_stable))
+            await context.pause_after(number, group.group_id)
+            await context.count_rows(1 + sum(len(topic.partitions) for topic in rows[-1].topics))
+        return OffsetFetchResponse(groups=rows)
     wanted = None
     if request.topics is not None:
         wanted = tuple((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
@@ -95,18 +102,34 @@ def _fetch(
     coordinator = context.broker.groups.find(group_id)
     if isinstance(coordinator, ErrorCode):
         return coordinator
+    # Partitions that the asker may not see are answered one by one below, so that the others are still found.
+    shown = None if wanted is None else tuple(one for one in wanted if _may_describe(context, one[0]))
     asked = FetchOffsetsRequest(
         group_id=group_id,
-        partitions=wanted,
+        partitions=shown,
         require_stable=require_stable,
         member_id=member[0],
         member_epoch=member[1],
     )
-    fault = coordinator.core.fault_of_fetch(asked)
-    if fault is not ErrorCode.NONE:
-        return fault
+    error_code = coordinator.core.error_for_fetch(asked)
+    if error_code is not ErrorCode.NONE:
+        return error_code
+    # From memory and without waiting: offsets on their way are not committed yet.
     found = coordinator.core.fetch_offsets(asked)
-    return found if wanted is not None else sorted(found, key=lambda row: (row.topic, row.partition))
+    if wanted is None:
+        described = [row for row in found if _may_describe(context, row.topic)]
+        # All of a group: sorted, since `groupby` joins neighbours only.
+        return sorted(described, key=lambda row: (row.topic, row.partition))
+    return [*found, *(_hidden(*one) for one in wanted if not _may_describe(context, one[0]))]
+
+
+def _may_describe(context: Context, topic: str) -> bool:
+    return context.may(Operation.DESCRIBE, Resource.TOPIC, topic)
+
+
+def _hidden(topic: str, partition: int) -> FetchedOffset:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return FetchedOffset(topic=topic, partition=partition, offset_next=NO_OFFSET, error_code=code)
 
 
 def _group(context: Context, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:

@@ -7,12 +7,12 @@ Sources:  KIP-98, KIP-699.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import GROUP_TOPIC, OFFLINE, TRANSACTION_TOPIC
-from semel.broker.context import Context
-from semel.broker.coordinators import coordinator_partition
-from semel.broker.refused import Refused
-from semel.broker.registry import api
-from semel.broker.topics import create_internal_topic
+from semel.broker.controller.topics import create_internal_topic
+from semel.broker.metadata.cluster_state import GROUP_TOPIC, OFFLINE, TRANSACTION_TOPIC
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
+from semel.protocol.coordinator_partition import coordinator_partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.find_coordinator import (
     Coordinator,
@@ -24,7 +24,7 @@ TOPICS = (GROUP_TOPIC, TRANSACTION_TOPIC)  # by key type
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-    """The error at the top and for every key."""
+    """Answer with this error at the top and for every key."""
     rows = [Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in request.coordinator_keys]
     return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1, coordinators=rows)
 
@@ -33,10 +33,13 @@ def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorR
 async def answer(context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Create the coordinator's topic when it is not there yet, then name the leader of the key's partition."""
     if context.version >= 4:
-        return FindCoordinatorResponse(
-            coordinators=[_find(context, request.key_type, key) for key in request.coordinator_keys]
-        )
+        rows = []
+        for number, key in enumerate(request.coordinator_keys):
+            rows.append(_find(context, request.key_type, key))
+            await context.pause_after(number, key)
+        return FindCoordinatorResponse(coordinators=rows)
     row = _find(context, request.key_type, request.key)
+    # Versions 1 to 3 always have a text, "NONE" included, as Apache Kafka sends it.
     message = row.error_message or ErrorCode(row.error_code).name
     return FindCoordinatorResponse(
         error_code=row.error_code, error_message=message, node_id=row.node_id, host=row.host, port=row.port
@@ -53,6 +56,7 @@ def _find(context: Context, key_type: int, key: str) -> Coordinator:
     except Refused as refused:
         return _not_available(key, refused.summary)
     topic = broker.state.topics.get(TOPICS[key_type])
+    # The controller has made it, but this broker has not heard of it yet.
     if topic is None:
         return _not_available(key, "the topic of the coordinators is being created")
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader

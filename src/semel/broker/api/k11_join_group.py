@@ -9,9 +9,9 @@ Sources:  KIP-62, KIP-345, KIP-394, KIP-559, KIP-800, KIP-814.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.group_types import JoinRequest, JoinResponse, Protocol
-from semel.broker.registry import api
+from semel.broker.groups.classic.types import JoinRequest, JoinResponse, Protocol
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -19,7 +19,7 @@ VERSION_PROTOCOL_TYPE = 7
 
 
 def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """An error and no generation."""
+    """Answer with this error and no generation."""
     return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
@@ -41,6 +41,7 @@ def _join(context: Context, request: JoinGroupRequest) -> JoinRequest:
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         client_id=context.client_id,
+        # As Java prints an address without a host name, which is what Kafka's tools show.
         client_host=f"/{context.session.peer.rpartition(':')[0]}",
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,

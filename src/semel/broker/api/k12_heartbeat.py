@@ -7,15 +7,15 @@ Sources:  KIP-62, KIP-345.
 
 from __future__ import annotations
 
-from semel.broker import group_types
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.groups.classic import types as group_types
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def refuse(_: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-    """The error."""
+    """Answer with this error."""
     return HeartbeatResponse(error_code=code)
 
 

@@ -7,18 +7,18 @@ Sources:  KIP-345, KIP-800.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.group_types import LeaveRequest, LeaveResponse, LeavingMember
-from semel.broker.registry import api
+from semel.broker.groups.classic.types import LeaveRequest, LeaveResponse, LeavingMember
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 VERSION_MANY_MEMBERS = 3
 
 
-def refuse(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-    """The error at the top and for every member."""
-    return LeaveGroupResponse(error_code=code, members=[_member(row, code) for row in request.members])
+def refuse(_: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+    """Answer with this error at the top."""
+    return LeaveGroupResponse(error_code=code)
 
 
 def _member(row: MemberIdentity, code: ErrorCode) -> MemberResponse:
@@ -32,6 +32,7 @@ async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResp
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
     is_many = context.version >= VERSION_MANY_MEMBERS
+    # Before version 3 a member could only leave by itself, so the request has no list.
     rows = request.members if is_many else (MemberIdentity(member_id=request.member_id),)
     members = tuple(LeavingMember(member_id=row.member_id, group_instance_id=row.group_instance_id) for row in rows)
     leave = LeaveRequest(group_id=request.group_id, members=members)
@@ -39,6 +40,7 @@ async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResp
     assert isinstance(response, LeaveResponse)
     if response.error_code:
         return LeaveGroupResponse(error_code=response.error_code)
+    # That version has no rows in its answer: the member's own error is the answer's.
     if not is_many:
         return LeaveGroupResponse(error_code=response.results[0])
     return LeaveGroupResponse(members=[_member(*pair) for pair in zip(rows, response.results, strict=True)])

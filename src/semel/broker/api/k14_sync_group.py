@@ -8,9 +8,9 @@ Sources:  KIP-345, KIP-559.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.group_types import SyncRequest, SyncResponse
-from semel.broker.registry import api
+from semel.broker.groups.classic.types import SyncRequest, SyncResponse
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -18,13 +18,14 @@ VERSION_PROTOCOL_MANDATORY = 5
 
 
 def refuse(_: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-    """An error and no assignment."""
+    """Answer with this error and no assignment."""
     return SyncGroupResponse(error_code=code)
 
 
 @api(SyncGroupRequest, SyncGroupResponse, first=0, last=5, refuse=refuse)
 async def answer(context: Context, request: SyncGroupRequest) -> SyncGroupResponse:
     """Wait until the leader's assignment is durable."""
+    # KIP-559: proxies in front of a cluster need both to know what passes, so clients have to send them.
     lacks_protocol = request.protocol_type is None or request.protocol_name is None
     if context.version >= VERSION_PROTOCOL_MANDATORY and lacks_protocol:
         return refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -7,8 +7,9 @@ Sources:  KIP-345, KIP-430, KIP-1043.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.metadata.acls import Resource
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -17,12 +18,9 @@ from semel.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-# Bit numbers of the operations on a group: read, delete, describe, describe and alter its settings.
-ALL_GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-
 
 def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
-    """The same error for every group."""
+    """Answer with this error for every group."""
     return DescribeGroupsResponse(
         groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
     )
@@ -31,10 +29,15 @@ def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsRes
 @api(DescribeGroupsRequest, DescribeGroupsResponse, first=0, last=6, refuse=refuse)
 async def answer(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group that is coordinated here."""
-    rows = [_describe(context, group_id) for group_id in request.groups]
-    for row in rows if request.include_authorized_operations else ():
+    rows: list[DescribedGroup] = []
+    for number, group_id in enumerate(request.groups):
+        rows.append(_describe(context, group_id))
+        await context.pause_after(number, group_id)
+        await context.count_rows(1 + len(rows[-1].members))
+    for number, row in enumerate(rows if request.include_authorized_operations else ()):
+        await context.pause_after(number)
         if not row.error_code:
-            row.authorized_operations = ALL_GROUP_OPERATIONS
+            row.authorized_operations = context.operations(Resource.GROUP, row.group_id)
     return DescribeGroupsResponse(groups=rows)
 
 

@@ -7,29 +7,33 @@ Sources:  KIP-518, KIP-848.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 def refuse(_: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
-    """The error and no groups."""
+    """Answer with this error and no groups."""
     return ListGroupsResponse(error_code=code)
 
 
 @api(ListGroupsRequest, ListGroupsResponse, first=0, last=5, refuse=refuse)
 async def answer(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of every coordinator here that pass both filters."""
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=group.group_type,
+    rows: list[ListedGroup] = []
+    asked = "".join([*request.states_filter, *request.types_filter])
+    # A copy: coordinators come and go at the pauses.
+    for coordinator in list(context.broker.groups.all()):
+        await context.pause_after(len(rows), asked)
+        for group in coordinator.core.list_groups(request.states_filter, request.types_filter):
+            rows.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.group_type,
+                )
             )
-            for coordinator in context.broker.groups.all()
-            for group in coordinator.core.list_groups(request.states_filter, request.types_filter)
-        ]
-    )
+            await context.pause_after(len(rows))
+    return ListGroupsResponse(groups=rows)

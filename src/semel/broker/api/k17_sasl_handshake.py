@@ -7,14 +7,14 @@ Sources:  KIP-43, KIP-152.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 def refuse(_: SaslHandshakeRequest, code: ErrorCode) -> SaslHandshakeResponse:
-    """An error and no mechanism."""
+    """Answer with this error and no mechanism."""
     return SaslHandshakeResponse(error_code=code)
 
 
@@ -32,5 +32,6 @@ async def answer(context: Context, request: SaslHandshakeRequest) -> SaslHandsha
         code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         return SaslHandshakeResponse(error_code=code, mechanisms=authenticator.mechanisms)
     session.sasl = authenticator.begin(request.mechanism, context.broker.state.credentials)
+    # After version 0 clients send tokens without any Kafka header around them.
     session.sasl_bare_tokens = context.version == 0
     return SaslHandshakeResponse(mechanisms=authenticator.mechanisms)

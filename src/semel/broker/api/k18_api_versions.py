@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from semel.broker.context import Context
-from semel.broker.registry import api, apis
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api, apis
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.api_versions import (
     ApiVersion,
@@ -29,7 +29,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def refuse(_: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:
-    """An error answer; for an unknown version it tells which versions of itself may be asked instead."""
+    """Answer with this error; for an unknown version, with the versions of this API that can be asked instead."""
     is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
     keys = [row for row in _advertised() if is_unknown and row.api_key == ApiVersionsRequest.API_KEY]
     return ApiVersionsResponse(error_code=code, api_keys=keys)
@@ -47,12 +47,14 @@ async def answer(context: Context, request: ApiVersionsRequest) -> ApiVersionsRe
     """List every API with its versions."""
     if context.version >= 3:
         names = (request.client_software_name, request.client_software_version)
+        # KIP-511: the names end up in logs and metrics, so only plain characters are taken.
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return refuse(request, ErrorCode.INVALID_REQUEST)
         context.session.client_software = " ".join(names)
     return ApiVersionsResponse(
         api_keys=_advertised(),
         supported_features=_supported(context.version),
+        # Rises with the metadata log, so a client can tell the newer of two answers.
         finalized_features_epoch=context.broker.state.version,
         finalized_features=_finalized(context.broker.cluster.transaction_version),
     )
@@ -71,6 +73,7 @@ def _finalized(level: int) -> list[FinalizedFeatureKey]:
     return [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in levels
+        # Level 0 means that the feature is not in use; it is left out, as in Apache Kafka.
         if level
     ]
 

@@ -8,11 +8,14 @@ Sources:  KIP-4, KIP-464, KIP-525, KIP-516.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import TopicSet
-from semel.broker.config import TOPIC_KEYS, effective_topic_config
-from semel.broker.context import Context
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from collections import Counter
+
+from semel.broker.controller.controller import Planning
+from semel.broker.metadata.cluster_state import TopicSet
+from semel.broker.metadata.config import TOPIC_KEYS, effective_topic_config
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_topics import (
     CreatableTopic,
@@ -22,13 +25,15 @@ from semel.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+# A commit publishes a new state to all brokers, which open the partitions: a piece at a time, others in between.
+TOPICS_AT_ONCE_MAX = 50
 SOURCE_TOPIC = 1
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
 
 
 def refuse(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
-    """The same error for every topic."""
+    """Answer with this error for every topic."""
     return CreateTopicsResponse(
         topics=[CreatableTopicResult(name=topic.name, error_code=code, error_message=None) for topic in request.topics]
     )
@@ -37,30 +42,45 @@ def refuse(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsRespons
 @api(CreateTopicsRequest, CreateTopicsResponse, first=2, last=7, refuse=refuse)
 async def answer(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Plan every topic, then commit those that passed."""
-    names = [topic.name for topic in request.topics]
+    times = Counter(topic.name for topic in request.topics)
+    rows: list[CreatableTopicResult] = []
     planned: list[TopicSet] = []
-    rows = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
-        if names.count(topic.name) > 1:
+    # Against the controller's state and not the broker's own, which may be older.
+    planning = Planning.beside(context.broker.controller.state)
+    # As in Apache Kafka a name that comes twice is refused once.
+    for number, topic in enumerate({topic.name: topic for topic in request.topics}.values(), 1):
+        if times[topic.name] > 1:
             rows.append(_refused(topic.name, ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {topic.name}"))
-            continue
-        try:
-            plan = _plan(context, topic)
-        except Refused as refused:
-            rows.append(_refused(topic.name, ErrorCode(refused.code), refused.summary))
-            continue
-        planned.append(plan)
-        rows.append(_created(context, plan))
+        else:
+            rows.append(_planned(context, topic, planning, planned))
+        if number % TOPICS_AT_ONCE_MAX == 0 and not request.validate_only:
+            # What others do in the meantime counts for the rest, so what was planned is made first.
+            context.broker.controller.commit(planned)
+            planned = []
+            await context.broker.world.clock.sleep_ms(0)
+            planning = Planning.beside(context.broker.controller.state)
     if not request.validate_only:
         context.broker.controller.commit(planned)
     return CreateTopicsResponse(topics=rows)
+
+
+def _planned(
+    context: Context, topic: CreatableTopic, planning: Planning, planned: list[TopicSet]
+) -> CreatableTopicResult:
+    """Plan one topic and answer for it."""
+    try:
+        plan = _plan(context, topic, planning)
+    except Refused as refused:
+        return _refused(topic.name, ErrorCode(refused.code), refused.summary)
+    planned.append(plan)
+    return _created(context, plan)
 
 
 def _refused(name: str, code: ErrorCode, message: str) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
-def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
+def _plan(context: Context, topic: CreatableTopic, planning: Planning) -> TopicSet:
     settings = context.broker.settings
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         raise Refused(
@@ -72,6 +92,7 @@ def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
         raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {empty}")
     return context.broker.controller.plan_topic(
         topic.name,
+        # -1 asks for the broker's default (KIP-464).
         partitions=settings.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions,
         replication_factor=(
             settings.number("default.replication.factor")
@@ -80,6 +101,7 @@ def _plan(context: Context, topic: CreatableTopic) -> TopicSet:
         ),
         config={row.name: row.value for row in topic.configs if row.value is not None},
         assignments={row.partition_index: row.broker_ids for row in topic.assignments} or None,
+        planning=planning,
     )
 
 
@@ -99,6 +121,7 @@ def _configs(context: Context, plan: TopicSet) -> list[CreatableTopicConfigs]:
     own, given = plan.topic.config, context.broker.broker_config()
     rows = []
     for name, value in effective_topic_config(own, given).items():
+        # A dynamic setting of all brokers counts as static here; DescribeConfigs tells them apart.
         inherited = SOURCE_STATIC_BROKER if TOPIC_KEYS[name].broker_key in given else SOURCE_DEFAULT
         source = SOURCE_TOPIC if name in own else inherited
         rows.append(CreatableTopicConfigs(name=name, value=value, config_source=source))

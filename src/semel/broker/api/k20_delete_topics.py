@@ -7,9 +7,11 @@ Sources:  KIP-4, KIP-516, KIP-599.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from collections import Counter
+
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -20,7 +22,7 @@ from semel.protocol.messages.delete_topics import (
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
-    """The same error for every topic."""
+    """Answer with this error for every topic."""
     asked = list(request.topics) or [DeleteTopicState(name=name) for name in request.topic_names]
     rows = [DeletableTopicResult(name=row.name, topic_id=row.topic_id, error_code=code) for row in asked]
     return DeleteTopicsResponse(responses=rows)
@@ -28,17 +30,20 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsRespons
 
 @api(DeleteTopicsRequest, DeleteTopicsResponse, first=1, last=6, refuse=refuse)
 async def answer(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete each topic that there is."""
+    """Delete the topics that exist."""
     if not context.broker.settings.enabled("delete.topic.enable"):
         return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
     asked = request.topics if context.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    once = {(row.name, row.topic_id): row for row in asked}
-    rows = [
-        _delete(context, row)
-        if sum(1 for other in asked if (other.name, other.topic_id) == key) == 1
-        else _refused(row, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for key, row in once.items()
-    ]
+    times = Counter((row.name, row.topic_id) for row in asked)
+    rows: list[DeletableTopicResult] = []
+    for number, row in enumerate({(row.name, row.topic_id): row for row in asked}.values()):
+        await context.pause_after(number)
+        if times[row.name, row.topic_id] > 1:
+            rows.append(_refused(row, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            continue
+        rows.append(_delete(context, row))
+        if not rows[-1].error_code:
+            await context.broker.world.clock.sleep_ms(0)  # files were removed, which takes its time
     return DeleteTopicsResponse(responses=rows)
 
 
@@ -60,6 +65,7 @@ def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
         name = topic.name
     else:
         name = row.name or ""
+    # Read before the topic is gone.
     result = DeletableTopicResult(name=name, topic_id=state.topics[name].id if name in state.topics else None)
     controller = context.broker.controller
     try:

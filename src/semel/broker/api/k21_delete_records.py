@@ -9,11 +9,11 @@ Sources:  KIP-107.
 from __future__ import annotations
 
 from semel.broker.api.k00_produce import missing_partition
-from semel.broker.cluster_state import INTERNAL_TOPICS
-from semel.broker.context import Context
-from semel.broker.log_types import ReadRefused
-from semel.broker.partition import Partition
-from semel.broker.registry import api
+from semel.broker.log.types import ReadRefused
+from semel.broker.metadata.cluster_state import INTERNAL_TOPICS
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.replication.partition import Partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -27,7 +27,7 @@ NO_OFFSET = -1
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -45,19 +45,21 @@ def _refused(index: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
 @api(DeleteRecordsRequest, DeleteRecordsResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete in each partition that this broker leads."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(context, topic.name, row) for row in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        rows = []
+        for number, row in enumerate(topic.partitions):
+            rows.append(_delete(context, topic.name, row))
+            await context.pause_after(number)
+            if not rows[-1].error_code:
+                await context.broker.world.clock.sleep_ms(0)  # a file was synced, which takes its time
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(context: Context, topic: str, row: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     partition = context.broker.partitions.get((topic, row.partition_index))
-    code = _fault(context, topic, row.partition_index, partition)
+    code = _error_code(context, topic, row.partition_index, partition)
     if partition is None or code:
         return _refused(row.partition_index, code)
     try:
@@ -69,10 +71,12 @@ def _delete(context: Context, topic: str, row: DeleteRecordsPartition) -> Delete
     return DeleteRecordsPartitionResult(partition_index=row.partition_index, low_watermark=low_watermark)
 
 
-def _fault(context: Context, topic: str, index: int, partition: Partition | None) -> ErrorCode:
+def _error_code(context: Context, topic: str, index: int, partition: Partition | None) -> ErrorCode:
+    # A coordinator reads its whole partition when it is loaded; a start that moved would take groups away.
     if topic in INTERNAL_TOPICS and topic in context.broker.state.topics:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if partition is None:
         return missing_partition(context, topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     config = partition.log.config
+    # On a topic that is only compacted an old record may be the newest of its key.
     return ErrorCode.POLICY_VIOLATION if config.is_compacted and not config.is_deleted else ErrorCode.NONE

@@ -8,23 +8,26 @@ Sources:  KIP-98, KIP-360, KIP-588, KIP-890.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
-from semel.broker.transaction_types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, InitAnswer, Producer
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.transactions.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, ProducerAnswer
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 def refuse(_: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-    """An error and no id."""
+    """Answer with this error and no producer id."""
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 @api(InitProducerIdRequest, InitProducerIdResponse, first=0, last=5, refuse=refuse)
 async def answer(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """A new id for an idempotent producer; the next epoch for a transactional one."""
+    # Both or neither: half a producer can be nobody's (KIP-360).
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return refuse(request, ErrorCode.INVALID_REQUEST)
+    # Without a transactional id nobody has to be fenced, so no
+    # coordinator is asked and nothing is written but the block of ids.
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=context.broker.take_producer_id(), producer_epoch=0)
     coordinator = context.broker.transactions.find(request.transactional_id)
@@ -37,7 +40,7 @@ async def answer(context: Context, request: InitProducerIdRequest) -> InitProduc
             token, transactional_id, timeout_ms, now_ms, expected=expected
         )
     )
-    assert isinstance(result, InitAnswer)
+    assert isinstance(result, ProducerAnswer)
     code = older_fencing_code(result.error_code, context.version, 4)
     return InitProducerIdResponse(error_code=code, producer_id=result.producer_id, producer_epoch=result.producer_epoch)
 

@@ -8,8 +8,8 @@ Sources:  KIP-101, KIP-279, KIP-320.
 from __future__ import annotations
 
 from semel.broker.api.k00_produce import missing_partition
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -21,7 +21,7 @@ from semel.protocol.messages.offset_for_leader_epoch import (
 
 
 def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -35,7 +35,7 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLe
 
 @api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, first=2, last=4, refuse=refuse)
 async def answer(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Look each partition's epoch up."""
+    """Look up each partition's epoch."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -51,6 +51,7 @@ def _look_up(context: Context, topic: str, row: OffsetForLeaderPartition) -> Epo
     if partition is None:
         code = missing_partition(context, topic, row.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return EpochEndOffset(partition=row.partition, error_code=code)
+    # A leader that was replaced without knowing it would answer from a log that others have left.
     code = partition.check_leader_epoch(row.current_leader_epoch)
     if code:
         return EpochEndOffset(partition=row.partition, error_code=code)

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from semel.broker.api.k22_init_producer_id import older_fencing_code
-from semel.broker.context import Context
-from semel.broker.registry import api
-from semel.broker.transaction_types import Producer, TopicPartition
+from semel.broker.controller.topics import has_partition
+from semel.broker.metadata.acls import Operation, Resource
+from semel.broker.metadata.cluster_state import INTERNAL_TOPICS
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.transactions.types import Producer, TopicPartition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -27,7 +30,7 @@ from semel.protocol.messages.add_partitions_to_txn import (
 
 
 def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return AddPartitionsToTxnResponse(
         error_code=code,
         results_by_topic_v3_and_below=_results(request.v3_and_below_topics, dict.fromkeys(_each(request), code)),
@@ -82,20 +85,22 @@ async def answer(context: Context, request: AddPartitionsToTxnRequest) -> AddPar
         topics=request.v3_and_below_topics,
     )
     codes = await _add(context, single)
+    # Only here: brokers, who send version 4, know all codes.
     older = {each: older_fencing_code(code, context.version, 2) for each, code in codes.items()}
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(single.topics, older))
 
 
 async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
     partitions = _partitions(row.topics)
-    unknown = {each for each in partitions if not _exists(context, each)}
-    if unknown:
-        code, other = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
-        return {each: code if each in unknown else other for each in partitions}
+    codes = {each: _error_code(context, *each) for each in partitions}
+    if any(codes.values()):
+        # All or none: the client adds them again when it knows which one is wrong.
+        return {each: code or ErrorCode.OPERATION_NOT_ATTEMPTED for each, code in codes.items()}
     coordinator = context.broker.transactions.find(row.transactional_id)
     if isinstance(coordinator, ErrorCode):
         return dict.fromkeys(partitions, coordinator)
     producer = Producer(row.producer_id, row.producer_epoch)
+    # Nothing is written for it, so it is answered from memory.
     if row.verify_only:
         return coordinator.core.verify_partitions(row.transactional_id, producer, partitions)
     result = await coordinator.ask(
@@ -106,6 +111,9 @@ async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[
     return dict.fromkeys(partitions, result.error_code)
 
 
-def _exists(context: Context, partition: TopicPartition) -> bool:
-    topic = context.broker.state.topics.get(partition[0])
-    return topic is not None and 0 <= partition[1] < len(topic.partitions)
+def _error_code(context: Context, topic: str, index: int) -> ErrorCode:
+    # Since v4 the brokers alone ask, for producers that have proved their rights to them.
+    is_client = context.version < 4
+    if is_client and (topic in INTERNAL_TOPICS or not context.may(Operation.WRITE, Resource.TOPIC, topic)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if has_partition(context.broker.state, topic, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,18 +8,18 @@ Sources:  KIP-98, KIP-588, KIP-890.
 from __future__ import annotations
 
 from semel.broker.api.k22_init_producer_id import older_fencing_code
-from semel.broker.cluster_state import GROUP_TOPIC
-from semel.broker.context import Context
-from semel.broker.coordinators import coordinator_partition
-from semel.broker.registry import api
-from semel.broker.topics import create_internal_topic
-from semel.broker.transaction_types import Producer
+from semel.broker.controller.topics import create_internal_topic
+from semel.broker.metadata.cluster_state import GROUP_TOPIC
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.transactions.types import Producer
+from semel.protocol.coordinator_partition import coordinator_partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
 def refuse(_: AddOffsetsToTxnRequest, code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """An error."""
+    """Answer with this error."""
     return AddOffsetsToTxnResponse(error_code=code)
 
 
@@ -29,7 +29,9 @@ async def answer(context: Context, request: AddOffsetsToTxnRequest) -> AddOffset
     coordinator = context.broker.transactions.find(request.transactional_id)
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
+    # The transaction must name the partition before anything is written there, even if no group exists yet.
     create_internal_topic(context.broker, GROUP_TOPIC)
+    # Where TxnOffsetCommit will write, and so where the marker has to go.
     index = coordinator_partition(request.group_id, len(context.broker.state.topics[GROUP_TOPIC].partitions))
     producer = Producer(request.producer_id, request.producer_epoch)
     result = await coordinator.ask(

@@ -9,15 +9,15 @@ Sources:  KIP-98, KIP-588, KIP-890.
 from __future__ import annotations
 
 from semel.broker.api.k22_init_producer_id import older_fencing_code
-from semel.broker.context import Context
-from semel.broker.registry import api
-from semel.broker.transaction_types import EPOCH_BUMP_VERSION, InitAnswer, Producer
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.transactions.types import EPOCH_BUMP_VERSION, Producer, ProducerAnswer
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
 def refuse(_: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
-    """An error and no id."""
+    """Answer with this error and no producer to go on with."""
     return EndTxnResponse(error_code=code)
 
 
@@ -28,6 +28,7 @@ async def answer(context: Context, request: EndTxnRequest) -> EndTxnResponse:
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
     producer = Producer(request.producer_id, request.producer_epoch)
+    # Version 5 is how a client says that it understands the new producer epoch in the answer.
     client_version = EPOCH_BUMP_VERSION if context.version >= 5 else 0
     result = await coordinator.ask(
         lambda core, token, now_ms: core.end(
@@ -39,7 +40,7 @@ async def answer(context: Context, request: EndTxnRequest) -> EndTxnResponse:
             client_version=client_version,
         )
     )
-    assert isinstance(result, InitAnswer)
+    assert isinstance(result, ProducerAnswer)
     return EndTxnResponse(
         error_code=older_fencing_code(result.error_code, context.version, 2),
         producer_id=result.producer_id,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from semel.broker.api.k00_produce import missing_partition
-from semel.broker.cluster_state import GROUP_TOPIC
-from semel.broker.context import Context
-from semel.broker.log_types import AppendRefused, Origin
-from semel.broker.partition import Partition
-from semel.broker.registry import api
+from semel.broker.log.types import AppendRefused, Origin
+from semel.broker.metadata.cluster_state import GROUP_TOPIC
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.replication.partition import Partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -33,7 +33,7 @@ from semel.protocol.record_batch import Marker, encode_marker
 
 
 def refuse(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -57,7 +57,11 @@ def _row(index: int, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
 @api(WriteTxnMarkersRequest, WriteTxnMarkersResponse, first=1, last=2, refuse=refuse)
 async def answer(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Append every marker, then wait for all of them; a group's offsets become visible with its marker."""
-    rows = [_append_all(context, marker) for marker in request.markers]
+    rows = []
+    for number, marker in enumerate(request.markers):
+        await context.pause_after(number)
+        rows.append(await _append_all(context, marker))
+    # After all appends, so that the partitions become durable beside each other.
     for marker, writes in zip(request.markers, rows, strict=True):
         for write in writes:
             await _finish(context, marker, write)
@@ -80,9 +84,10 @@ class Write:
     offset: int = -1
 
 
-def _append_all(context: Context, marker: WritableTxnMarker) -> list[Write]:
+async def _append_all(context: Context, marker: WritableTxnMarker) -> list[Write]:
     writes = [Write(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
-    for write in writes:
+    for number, write in enumerate(writes):
+        await context.pause_after(number)
         _append(context, marker, write)
     return writes
 
@@ -100,6 +105,7 @@ def _append(context: Context, marker: WritableTxnMarker, write: Write) -> None:
         coordinator_epoch=marker.coordinator_epoch,
     )
     try:
+        # A marker on too few replicas could be lost after the coordinator has counted it as written.
         write.partition.check_insync()
         result = write.partition.append(
             memoryview(bytearray(batch)),
@@ -120,7 +126,9 @@ async def _finish(context: Context, marker: WritableTxnMarker, write: Write) -> 
     except OSError:
         write.code = ErrorCode.KAFKA_STORAGE_ERROR
         return
+    # Without a limit: the coordinator goes on asking, and a second marker is taken as a repeat.
     write.code = await write.partition.replicated(write.offset + 1)
+    # Not before the marker is durable: a group must not read offsets of a transaction that could still be undone.
     if write.topic == GROUP_TOPIC and not write.code:
         context.broker.groups.complete_transaction(
             write.index, marker.producer_id, commit=marker.transaction_result, marker_offset=write.offset

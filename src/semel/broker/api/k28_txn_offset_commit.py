@@ -9,13 +9,13 @@ Sources:  KIP-98, KIP-447, KIP-890.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import GROUP_TOPIC
-from semel.broker.context import Context
-from semel.broker.group_types import CommitResponse, OffsetToCommit, TxnCommitRequest
-from semel.broker.groups import CoordinatorPartition
-from semel.broker.registry import api
-from semel.broker.transaction_types import Producer
-from semel.broker.verification import Support, verify
+from semel.broker.groups.offsets.types import CommitResponse, OffsetToCommit, TxnCommitRequest
+from semel.broker.groups.shell import CoordinatorPartition
+from semel.broker.metadata.cluster_state import GROUP_TOPIC
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.transactions.verification import Support, verify
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -28,7 +28,7 @@ Codes = dict[tuple[str, int], ErrorCode]
 
 
 def refuse(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return _response(request, {}, code)
 
 
@@ -58,6 +58,7 @@ async def answer(context: Context, request: TxnOffsetCommitRequest) -> TxnOffset
     codes: Codes = {}
     offsets = tuple(_known_offsets(context, request, codes))
     coordinator = context.broker.groups.find(request.group_id)
+    # Partitions that do not exist keep their own error; the others get the coordinator's.
     if isinstance(coordinator, ErrorCode):
         return _response(request, codes, coordinator)
     if offsets:
@@ -91,6 +92,7 @@ async def _commit(
     offsets: tuple[OffsetToCommit, ...],
 ) -> Codes:
     wanted = [(offset.topic, offset.partition) for offset in offsets]
+    # In the name of the partition of `__consumer_offsets`: the marker goes there, not to the partitions read.
     code = await _verify(context, request, coordinator)
     if code:
         return dict.fromkeys(wanted, code)
@@ -112,19 +114,23 @@ async def _commit(
 
 async def _verify(context: Context, request: TxnOffsetCommitRequest, coordinator: CoordinatorPartition) -> ErrorCode:
     support = Support.IMPLICIT_ADD if context.version >= 5 else Support(context.version == 4)
-    if not coordinator.begin_verification(request.producer_id, request.producer_epoch):
-        return ErrorCode.NONE
     partition = (GROUP_TOPIC, coordinator.index)
     producer = Producer(request.producer_id, request.producer_epoch)
-    codes = await verify(context.broker, request.transactional_id, producer, [partition], support)
-    return _for_client(codes[partition], support)
+
+    def begin() -> list[TopicPartition]:
+        return [partition] if coordinator.begin_verification(*producer) else []
+
+    codes = await verify(context.broker, request.transactional_id, producer, begin, support)
+    return _for_client(codes.get(partition, ErrorCode.NONE), support)
 
 
 def _for_client(code: ErrorCode, support: Support) -> ErrorCode:
     if code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR):
+        # A code that clients of every version retry.
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and support is not Support.IMPLICIT_ADD:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is ErrorCode.TRANSACTION_ABORTABLE and support is Support.DEFAULT_ERRORS:
+        # Clients from before KIP-890 do not know TRANSACTION_ABORTABLE.
         return ErrorCode.INVALID_TXN_STATE
     return code

@@ -8,18 +8,19 @@ Sources:  KIP-133, KIP-226, KIP-569.
 
 from __future__ import annotations
 
-from semel.broker.config_changes import CLUSTER_DEFAULT, ResourceType
-from semel.broker.config_view import (
+from semel.broker.controller.config_changes import CLUSTER_DEFAULT, ResourceType
+from semel.broker.controller.controller import check_topic_name
+from semel.broker.metadata.cluster_state import ClusterState
+from semel.broker.metadata.config_view import (
     BrokerLayers,
     Setting,
     broker_settings,
     cluster_default_settings,
     topic_settings,
 )
-from semel.broker.context import Context
-from semel.broker.controller import check_topic_name
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -32,7 +33,7 @@ from semel.protocol.messages.describe_configs import (
 
 
 def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
-    """The same error for every resource."""
+    """Answer with this error for every resource."""
     return DescribeConfigsResponse(results=[_refused(resource, code, None) for resource in request.resources])
 
 
@@ -48,15 +49,23 @@ def _refused(resource: DescribeConfigsResource, code: ErrorCode, message: str | 
 @api(DescribeConfigsRequest, DescribeConfigsResponse, first=1, last=4, refuse=refuse)
 async def answer(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe each resource; an empty list of keys asks for all of them."""
-    rows = [_describe(context, resource, synonyms=request.include_synonyms) for resource in request.resources]
+    # One state for all of the answer, whatever changes at the pauses (B9).
+    state, rows = context.broker.state, []
+    for resource in request.resources:
+        row = _describe(context, state, resource, synonyms=request.include_synonyms)
+        rows.append(row)
+        await context.count_rows(1 + sum(1 + len(config.synonyms) for config in row.configs))
     return DescribeConfigsResponse(results=rows)
 
 
-def _describe(context: Context, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribeConfigsResult:
+def _describe(
+    context: Context, state: ClusterState, resource: DescribeConfigsResource, *, synonyms: bool
+) -> DescribeConfigsResult:
     try:
-        settings = _settings(context, resource.resource_type, resource.resource_name)
+        settings = _settings(context, state, resource.resource_type, resource.resource_name)
     except Refused as refused:
         is_unknown = refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # As Apache Kafka: an unknown topic comes without words.
         return _refused(resource, ErrorCode(refused.code), "" if is_unknown else refused.summary)
     wanted = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
@@ -67,8 +76,7 @@ def _describe(context: Context, resource: DescribeConfigsResource, *, synonyms: 
     )
 
 
-def _settings(context: Context, kind: int, name: str) -> list[Setting]:
-    state = context.broker.state
+def _settings(context: Context, state: ClusterState, kind: int, name: str) -> list[Setting]:
     layers = BrokerLayers(
         broker=state.broker_configs.get(str(context.broker.id), {}),
         all_brokers=state.broker_configs.get(CLUSTER_DEFAULT, {}),

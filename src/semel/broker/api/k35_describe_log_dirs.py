@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
-from semel.broker.context import Context
-from semel.broker.partition import Partition
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.replication.partition import Partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -25,7 +25,7 @@ from semel.protocol.messages.describe_log_dirs import (
 
 
 def refuse(_: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
-    """The error at the top, and on a folder without a name for versions that have it only there."""
+    """Answer with this error at the top, and on a folder without a name for versions that have it only there."""
     return DescribeLogDirsResponse(error_code=code, results=[DescribeLogDirsResult(error_code=code)])
 
 
@@ -37,6 +37,7 @@ async def answer(context: Context, request: DescribeLogDirsRequest) -> DescribeL
     if request.topics is not None:
         keys = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     found = [here[key] for key in sorted(keys) if key in here]
+    await context.pause_after(len(found))
     folder = DescribeLogDirsResult(
         log_dir=str(context.broker.folder),
         topics=[

@@ -7,26 +7,27 @@ Sources:  KIP-152, KIP-368.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
-from semel.broker.sasl import AuthenticationFailed
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.network.sasl import AuthenticationFailed
 from semel.errors import ProtocolError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
 def refuse(_: SaslAuthenticateRequest, code: ErrorCode) -> SaslAuthenticateResponse:
-    """An error and no token."""
+    """Answer with this error and no token."""
     return SaslAuthenticateResponse(error_code=code, error_message=None)
 
 
 @api(SaslAuthenticateRequest, SaslAuthenticateResponse, first=0, last=2, refuse=refuse, before_authentication=True)
 async def answer(context: Context, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Take one token; a refusal comes late and is the last thing said on the connection."""
+    """Take one step of the login; a refusal is answered late, and the connection closed."""
     if context.session.authenticated:
         text = "SaslAuthenticate request received after successful authentication"
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=text)
     if context.session.sasl is None:
+        # There is no mechanism to answer with, so the connection ends.
         raise ProtocolError("SaslAuthenticate before SaslHandshake")
     try:
         token = context.session.take_token(request.auth_bytes)

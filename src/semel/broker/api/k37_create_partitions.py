@@ -8,10 +8,13 @@ Sources:  KIP-195, KIP-599.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import MetadataRecord
-from semel.broker.context import Context
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from collections import Counter
+
+from semel.broker.controller.controller import Planning
+from semel.broker.metadata.cluster_state import MetadataRecord
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -20,9 +23,11 @@ from semel.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+TOPICS_AT_ONCE_MAX = 50
+
 
 def refuse(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
-    """The same error for every topic."""
+    """Answer with this error for every topic."""
     rows = [CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
     return CreatePartitionsResponse(results=rows)
 
@@ -30,14 +35,21 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartition
 @api(CreatePartitionsRequest, CreatePartitionsResponse, first=0, last=3, refuse=refuse)
 async def answer(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Plan every topic, then commit those that passed; a topic named twice is refused."""
-    names = [topic.name for topic in request.topics]
+    times = Counter(topic.name for topic in request.topics)
+    planning = Planning.beside(context.broker.controller.state)
     planned: list[MetadataRecord] = []
     rows = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
+    for number, topic in enumerate({topic.name: topic for topic in request.topics}.values(), 1):
+        if number % TOPICS_AT_ONCE_MAX == 0 and not request.validate_only:
+            # What others do in the meantime counts for the rest, so what was planned is made first.
+            context.broker.controller.commit(planned)
+            planned = []
+            await context.broker.world.clock.sleep_ms(0)
+            planning = Planning.beside(context.broker.controller.state)
         result = CreatePartitionsTopicResult(name=topic.name)
         rows.append(result)
         try:
-            planned.append(_plan(context, topic, is_twice=names.count(topic.name) > 1))
+            planned.append(_plan(context, topic, is_twice=times[topic.name] > 1, planning=planning))
         except Refused as refused:
             result.error_code, result.error_message = ErrorCode(refused.code), refused.summary
     if not request.validate_only:
@@ -45,8 +57,8 @@ async def answer(context: Context, request: CreatePartitionsRequest) -> CreatePa
     return CreatePartitionsResponse(results=rows)
 
 
-def _plan(context: Context, topic: CreatePartitionsTopic, *, is_twice: bool) -> MetadataRecord:
+def _plan(context: Context, topic: CreatePartitionsTopic, *, is_twice: bool, planning: Planning) -> MetadataRecord:
     if is_twice:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     assignments = None if topic.assignments is None else [row.broker_ids for row in topic.assignments]
-    return context.broker.controller.plan_more_partitions(topic.name, topic.count, assignments)
+    return context.broker.controller.plan_more_partitions(topic.name, topic.count, assignments, planning)

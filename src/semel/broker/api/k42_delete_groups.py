@@ -8,15 +8,15 @@ Sources:  KIP-229.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.group_types import DeleteGroupResponse
-from semel.broker.registry import api
+from semel.broker.groups.types import DeleteGroupResponse
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-    """The same error for every group."""
+    """Answer with this error for every group."""
     return DeleteGroupsResponse(
         results=[DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names]
     )
@@ -25,10 +25,10 @@ def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsRespons
 @api(DeleteGroupsRequest, DeleteGroupsResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete one after another; a group named twice is deleted once."""
-    results = [
-        DeletableGroupResult(group_id=group_id, error_code=await _delete(context, group_id))
-        for group_id in dict.fromkeys(request.groups_names)
-    ]
+    results: list[DeletableGroupResult] = []
+    for number, group_id in enumerate(dict.fromkeys(request.groups_names)):
+        results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(context, group_id)))
+        await context.pause_after(number, group_id)
     return DeleteGroupsResponse(results=results)
 
 

@@ -8,12 +8,12 @@ Sources:  KIP-183, KIP-460.
 
 from __future__ import annotations
 
-from semel.broker.cluster_state import OFFLINE, ClusterState, MetadataRecord, Topic
-from semel.broker.context import Context
-from semel.broker.controller import Controller
-from semel.broker.elections import elected, placed, plan_leader
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from semel.broker.controller.controller import Controller
+from semel.broker.controller.elections import elected, partition_changed, plan_leader
+from semel.broker.metadata.cluster_state import OFFLINE, ClusterState, MetadataRecord, Topic
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -28,7 +28,7 @@ UNCLEAN = 1
 
 
 def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-    """The error at the top and for every partition."""
+    """Answer with this error at the top and for every partition."""
     rows = [
         ReplicaElectionResult(
             topic=topic.topic,
@@ -43,7 +43,7 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
 
 @api(ElectLeadersRequest, ElectLeadersResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elect, or say why a partition keeps its leader; null asks for all, and hears only of those that need one."""
+    """Elect leaders, or say why not; null asks for all partitions, and is answered for those that need a leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refused = refuse(request, ErrorCode.INVALID_REQUEST)
         for row in refused.replica_election_results:
@@ -59,6 +59,7 @@ async def answer(context: Context, request: ElectLeadersRequest) -> ElectLeaders
         ]
     rows = [_topic(controller, topic, request.election_type) for topic in asked]
     if request.topic_partitions is None:
+        # Nobody named them, so partitions where nothing was to do are no errors.
         rows = [row for row in map(_without_needless, rows) if row.partition_result]
     return ElectLeadersResponse(replica_election_results=rows)
 
@@ -82,6 +83,7 @@ def _elect(controller: Controller, topic: str, index: int, election_type: int) -
         return _result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}")
     plan = _plan_unclean if election_type == UNCLEAN else _plan_preferred
     try:
+        # Each by itself: one that fails must not keep the others from their leaders.
         controller.commit(plan(state, known, index))
     except Refused as refused:
         return _result(index, ErrorCode(refused.code), refused.summary)
@@ -89,20 +91,21 @@ def _elect(controller: Controller, topic: str, index: int, election_type: int) -
 
 
 def _plan_unclean(state: ClusterState, topic: Topic, index: int) -> list[MetadataRecord]:
-    place = topic.partitions[index]
-    if place.leader != OFFLINE:
+    partition = topic.partitions[index]
+    # While somebody leads, an unclean election could only lose records.
+    if partition.leader != OFFLINE:
         raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
-    chosen = elected(place, state.is_alive, unclean=True)
+    chosen = elected(partition, state.is_alive, unclean=True)
     if chosen.leader == OFFLINE:
         raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is available.")
-    return [placed(topic, index, chosen)]
+    return [partition_changed(topic, index, chosen)]
 
 
 def _plan_preferred(state: ClusterState, topic: Topic, index: int) -> list[MetadataRecord]:
-    place = topic.partitions[index]
-    if place.leader == place.replicas[0]:
+    partition = topic.partitions[index]
+    if partition.leader == partition.replicas[0]:
         raise Refused(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
-    planned = plan_leader(state, topic, index, place.replicas[0])
+    planned = plan_leader(state, topic, index, partition.replicas[0])
     if not planned:
         raise Refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not available.")
     return planned

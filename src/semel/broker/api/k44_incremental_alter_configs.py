@@ -8,9 +8,10 @@ Sources:  KIP-339.
 
 from __future__ import annotations
 
-from semel.broker.config_changes import Change, Outcome, ResourceChanges, change_all
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.controller.config_changes import Change, ConfigAnswer, ResourceChanges, change_all
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.yielding import run_pausing
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -21,11 +22,13 @@ from semel.protocol.messages.incremental_alter_configs import (
 
 
 def refuse(request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-    """The same error for every resource."""
-    return IncrementalAlterConfigsResponse(responses=[_row(resource, Outcome(code)) for resource in request.resources])
+    """Answer with this error for every resource."""
+    return IncrementalAlterConfigsResponse(
+        responses=[_row(resource, ConfigAnswer(code)) for resource in request.resources]
+    )
 
 
-def _row(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:
+def _row(resource: AlterConfigsResource, outcome: ConfigAnswer) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=outcome.code,
         error_message=outcome.message,
@@ -36,15 +39,16 @@ def _row(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResour
 
 @api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, first=0, last=1, refuse=refuse)
 async def answer(context: Context, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Each resource on its own merits, those that pass as one change."""
+    """Judge each resource by itself, and apply those that pass as one change."""
     wanted = [_wanted(resource) for resource in request.resources]
-    outcomes = change_all(
+    work = change_all(
         context.broker.controller,
         context.broker.id,
         wanted,
         replace_all=False,
         validate_only=request.validate_only,
     )
+    outcomes = await run_pausing(work, context.broker.world.clock)
     return IncrementalAlterConfigsResponse(responses=list(map(_row, request.resources, outcomes)))
 
 

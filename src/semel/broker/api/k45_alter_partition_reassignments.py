@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from semel.broker.cluster_state import ClusterState, PartitionsChanged, PartitionState, Topic
-from semel.broker.context import Context
-from semel.broker.elections import placed
-from semel.broker.reassignment import begun, cancelled, is_under_way
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from semel.broker.controller.elections import partition_changed
+from semel.broker.controller.reassignment import cancelled, is_under_way, started
+from semel.broker.metadata.cluster_state import ClusterState, PartitionsChanged, PartitionState, Topic
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -27,7 +27,7 @@ from semel.protocol.messages.alter_partition_reassignments import (
 
 
 def refuse(request: AlterPartitionReassignmentsRequest, code: ErrorCode) -> AlterPartitionReassignmentsResponse:
-    """The error at the top and for every partition."""
+    """Answer with this error at the top and for every partition."""
     rows = [
         ReassignableTopicResponse(
             name=topic.name, partitions=[_row(one.partition_index, code, None) for one in topic.partitions]
@@ -43,17 +43,14 @@ def _row(index: int, code: ErrorCode, message: str | None) -> ReassignablePartit
 
 @api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, first=0, last=1, refuse=refuse)
 async def answer(context: Context, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    """Decide each partition on its own; a move goes on in the background once it is begun."""
-    rows = [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
-                _alter(context, topic.name, one, may_resize=request.allow_replication_factor_change)
-                for one in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    """Decide each partition on its own; a move goes on in the background once it has started."""
+    rows = []
+    for topic in request.topics:
+        partitions = []
+        for number, one in enumerate(topic.partitions):
+            partitions.append(_alter(context, topic.name, one, may_resize=request.allow_replication_factor_change))
+            await context.pause_after(number)
+        rows.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None, responses=rows
     )
@@ -78,30 +75,31 @@ def plan_move(
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
-    place = topic.partitions[index]
+    partition = topic.partitions[index]
     if target is None:
-        return placed(topic, index, _taken_back(place, state))
-    _check_target(state, topic, place, target, may_resize=may_resize)
-    return placed(topic, index, begun(place, tuple(target), state.is_alive))
+        return partition_changed(topic, index, _taken_back(partition, state))
+    _check_target(state, topic, partition, target, may_resize=may_resize)
+    return partition_changed(topic, index, started(partition, tuple(target), state.is_alive))
 
 
-def _taken_back(place: PartitionState, state: ClusterState) -> PartitionState:
-    if not is_under_way(place):
+def _taken_back(partition: PartitionState, state: ClusterState) -> PartitionState:
+    if not is_under_way(partition):
         raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    back = cancelled(place, state.is_alive)
+    back = cancelled(partition, state.is_alive)
     if is_under_way(back):
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Only the new replicas are in sync: there is no way back.")
     return back
 
 
 def _check_target(
-    state: ClusterState, topic: Topic, place: PartitionState, target: Sequence[int], *, may_resize: bool
+    state: ClusterState, topic: Topic, partition: PartitionState, target: Sequence[int], *, may_resize: bool
 ) -> None:
     unknown = sorted(set(target) - set(state.brokers))
     if not target or len(set(target)) != len(target) or unknown:
         message = f"replicas {list(target)} of {topic.name} are empty, doubled or unknown"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    before = len(place.replicas) - len(place.adding)
+    # Those being added do not count: the factor is what it was before the move that is under way.
+    before = len(partition.replicas) - len(partition.adding)
     if not may_resize and len(target) != before:
         message = f"The replication factor is changed from {before} to {len(target)}"
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from semel.broker.cluster_state import ClusterState, Topic
-from semel.broker.context import Context
-from semel.broker.reassignment import is_under_way
-from semel.broker.registry import api
+from semel.broker.controller.reassignment import is_under_way
+from semel.broker.metadata.cluster_state import ClusterState, Topic
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -23,7 +23,7 @@ from semel.protocol.messages.list_partition_reassignments import (
 
 
 def refuse(_: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
-    """The error and no partitions."""
+    """Answer with this error and no partitions."""
     return ListPartitionReassignmentsResponse(error_code=code, error_message=None)
 
 
@@ -40,6 +40,7 @@ def _wanted(
 ) -> Iterable[tuple[Topic, Iterable[int]]]:
     if asked is None:
         return [(topic, range(len(topic.partitions))) for topic in state.topics.values()]
+    # Topics that do not exist are left out, as in Apache Kafka: nothing of them is moving.
     return [(state.topics[name], indexes) for name, indexes in asked if name in state.topics]
 
 
@@ -47,11 +48,11 @@ def _topic(topic: Topic, indexes: Iterable[int]) -> OngoingTopicReassignment:
     rows = [
         OngoingPartitionReassignment(
             partition_index=index,
-            replicas=place.replicas,
-            adding_replicas=place.adding,
-            removing_replicas=place.removing,
+            replicas=partition.replicas,
+            adding_replicas=partition.adding,
+            removing_replicas=partition.removing,
         )
         for index in indexes
-        if 0 <= index < len(topic.partitions) and is_under_way(place := topic.partitions[index])
+        if 0 <= index < len(topic.partitions) and is_under_way(partition := topic.partitions[index])
     ]
     return OngoingTopicReassignment(name=topic.name, partitions=rows)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from semel.broker.context import Context
-from semel.broker.group_types import DeleteOffsetsRequest, DeleteOffsetsResponse
-from semel.broker.registry import api
-from semel.broker.topics import has_partition
+from semel.broker.controller.topics import has_partition
+from semel.broker.groups.offsets.types import DeleteOffsetsRequest, DeleteOffsetsResponse
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -23,7 +23,7 @@ from semel.protocol.messages.offset_delete import (
 
 
 def refuse(request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
-    """The error at the top and for every partition."""
+    """Answer with this error at the top and for every partition."""
     return OffsetDeleteResponse(error_code=code, topics=_topics(request, {}, code))
 
 

@@ -7,12 +7,13 @@ Sources:  KIP-554.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from semel.broker.cluster_state import CredentialSet
-from semel.broker.context import Context
-from semel.broker.registry import api
-from semel.broker.scram import MECHANISM_NUMBERS
+from semel.broker.metadata.cluster_state import CredentialSet
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.network.scram import MECHANISM_NUMBERS
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -23,8 +24,9 @@ from semel.protocol.messages.describe_user_scram_credentials import (
 
 
 def refuse(_: DescribeUserScramCredentialsRequest, code: ErrorCode) -> DescribeUserScramCredentialsResponse:
-    """An error and no user."""
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None)
+    """Answer with this error at the top, and for a user without a name."""
+    row = DescribeUserScramCredentialsResult(error_code=code, error_message=None)
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=[row])
 
 
 @api(
@@ -39,12 +41,16 @@ async def answer(
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users asked for, or all of them when none is named; keys and salts stay here."""
     stored = context.broker.state.credentials.values()
+    # No user named means all of them, as with null.
     names = [user.name for user in request.users or ()] or sorted({credential.user for credential in stored})
+    of_user: dict[str, list[CredentialSet]] = {}
+    for credential in stored:
+        of_user.setdefault(credential.user, []).append(credential)
     rows = [
-        _repeated(name) if names.count(name) > 1 else _described(name, [c for c in stored if c.user == name])
-        for name in dict.fromkeys(names)
+        _repeated(name) if times > 1 else _described(name, of_user.get(name, ()))
+        for name, times in Counter(names).items()
     ]
-    return DescribeUserScramCredentialsResponse(error_message=None, results=rows)
+    return DescribeUserScramCredentialsResponse(results=rows)
 
 
 def _described(name: str, credentials: Sequence[CredentialSet]) -> DescribeUserScramCredentialsResult:

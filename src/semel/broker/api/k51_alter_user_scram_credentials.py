@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from semel.broker.cluster_state import CredentialSet
-from semel.broker.context import Context
-from semel.broker.refused import Refused
-from semel.broker.registry import api
-from semel.broker.sasl import StoredCredentials
-from semel.broker.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISM_NUMBERS, credential_of
+from semel.broker.metadata.cluster_state import CredentialSet
+from semel.broker.network.context import ELEMENTS_BETWEEN_PAUSES, Context
+from semel.broker.network.registry import api
+from semel.broker.network.sasl import StoredCredentials
+from semel.broker.network.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISM_NUMBERS, credential_of
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -30,7 +30,7 @@ Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def refuse(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
-    """The same error for every user."""
+    """Answer with this error for every user."""
     users = dict.fromkeys(
         [change.name for change in request.deletions] + [change.name for change in request.upsertions]
     )
@@ -40,19 +40,23 @@ def refuse(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterU
 
 @api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, first=0, last=0, refuse=refuse)
 async def answer(context: Context, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    """Plan every user on its own merits, then commit those that passed in one batch."""
+    """Plan every user by itself, then commit those that passed, hundreds as one change."""
     controller = context.broker.controller
     changes: list[Alteration] = [*request.deletions, *request.upsertions]
+    # Before anything is planned: two changes of one user contradict each other, whichever comes first.
     times = Counter(change.name for change in changes)
     planned: list[CredentialSet] = []
     rows: dict[str, AlterUserScramCredentialsResult] = {}
-    for change in changes:
+    for number, change in enumerate(changes):
+        await context.pause_after(number)
         row = rows[change.name] = AlterUserScramCredentialsResult(user=change.name, error_message=None)
         try:
             planned.append(_plan(change, times[change.name], controller.state.credentials))
         except Refused as refused:
             row.error_code, row.error_message = refused.code, refused.summary
-    controller.commit(planned)
+    for start in range(0, len(planned), ELEMENTS_BETWEEN_PAUSES):
+        await context.pause_after(start - 1)
+        controller.commit(planned[start : start + ELEMENTS_BETWEEN_PAUSES])
     return AlterUserScramCredentialsResponse(results=list(rows.values()))
 
 

@@ -8,9 +8,9 @@ Sources:  KIP-700, KIP-919, KIP-1073.
 
 from __future__ import annotations
 
-from semel.broker.api.k03_metadata import ALL_CLUSTER_OPERATIONS
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.api.k03_metadata import cluster_operations
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -23,7 +23,7 @@ CONTROLLERS = 2
 
 
 def refuse(_: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
-    """The error and no brokers."""
+    """Answer with this error and no brokers."""
     return _refused(code, None)
 
 
@@ -34,6 +34,7 @@ def _refused(code: ErrorCode, message: str | None) -> DescribeClusterResponse:
 @api(DescribeClusterRequest, DescribeClusterResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers that can be reached; controllers have no ports of their own here."""
+    # KIP-919: a client that was given a broker's address where it wanted a controller's must be told.
     if request.endpoint_type == CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is an endpoint of brokers, not of controllers.")
     if request.endpoint_type != BROKERS:
@@ -48,5 +49,5 @@ async def answer(context: Context, request: DescribeClusterRequest) -> DescribeC
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ALL_CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response

@@ -8,10 +8,10 @@ Sources:  KIP-664.
 from __future__ import annotations
 
 from semel.broker.api.k00_produce import missing_partition
-from semel.broker.context import Context
-from semel.broker.controller import check_topic_name
-from semel.broker.refused import Refused
-from semel.broker.registry import api
+from semel.broker.controller.controller import check_topic_name
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -23,7 +23,7 @@ from semel.protocol.messages.describe_producers import (
 
 
 def refuse(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-    """The same error for every partition."""
+    """Answer with this error for every partition."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -37,19 +37,20 @@ def refuse(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProduc
 
 @api(DescribeProducersRequest, DescribeProducersResponse, first=0, last=0, refuse=refuse)
 async def answer(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the producers of each partition that this broker leads."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name, partitions=[_describe(context, topic.name, row) for row in topic.partition_indexes]
-            )
-            for topic in request.topics
-        ]
-    )
+    """Describe the producers of each partition that is stored here, led or copied."""
+    topics = []
+    for topic in request.topics:
+        rows = []
+        for index in topic.partition_indexes:
+            rows.append(_describe(context, topic.name, index))
+            await context.count_rows(1 + len(rows[-1].active_producers))
+        topics.append(TopicResponse(name=topic.name, partitions=rows))
+    return DescribeProducersResponse(topics=topics)
 
 
 def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
-    partition = context.broker.partitions.get((topic, index))
+    # Also of partitions that are only copied here, as in Apache Kafka: it helps to find hanging transactions.
+    partition = context.broker.replicas.get((topic, index))
     if partition is None:
         return _missing(context, topic, index)
     return PartitionResponse(
@@ -70,6 +71,7 @@ def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
 
 def _missing(context: Context, topic: str, index: int) -> PartitionResponse:
     try:
+        # A wrong name is another error than a topic that is not there.
         check_topic_name(topic)
     except Refused as refused:
         return PartitionResponse(

@@ -7,8 +7,8 @@ Sources:  KIP-664.
 
 from __future__ import annotations
 
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -19,15 +19,19 @@ from semel.protocol.messages.describe_transactions import (
 
 
 def refuse(request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-    """The same error for every id."""
+    """Answer with this error for every id."""
     rows = [TransactionState(transactional_id=name, error_code=code) for name in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=rows)
 
 
 @api(DescribeTransactionsRequest, DescribeTransactionsResponse, first=0, last=0, refuse=refuse)
 async def answer(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Look each id up."""
-    rows = [_describe(context, name) for name in request.transactional_ids]
+    """Look up each id."""
+    rows = []
+    for number, name in enumerate(request.transactional_ids):
+        rows.append(_describe(context, name))
+        await context.pause_after(number, name)
+        await context.count_rows(1 + sum(1 + len(topic.partitions) for topic in rows[-1].topics))
     return DescribeTransactionsResponse(transaction_states=rows)
 
 

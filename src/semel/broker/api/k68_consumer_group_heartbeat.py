@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from semel.broker.consumer_group_records import by_topic
-from semel.broker.consumer_group_types import Beat, BeatResponse, TopicPartition
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.groups.consumer.records import by_topic
+from semel.broker.groups.consumer.types import ConsumerHeartbeat, HeartbeatAnswer, TopicIdPartition
+from semel.broker.metadata.acls import Operation, Resource
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -27,7 +28,7 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 def refuse(_: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    """The error."""
+    """Answer with this error."""
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
@@ -37,9 +38,9 @@ async def answer(context: Context, request: ConsumerGroupHeartbeatRequest) -> Co
     coordinator = context.broker.groups.find(request.group_id)
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
-    beat = _beat(context, request)
-    response = await coordinator.ask(lambda core, token, now_ms: core.beat(token, beat, now_ms))
-    assert isinstance(response, BeatResponse)
+    heartbeat = _heartbeat(context, request)
+    response = await coordinator.ask(lambda core, token, now_ms: core.consumer_heartbeat(token, heartbeat, now_ms))
+    assert isinstance(response, HeartbeatAnswer)
     return ConsumerGroupHeartbeatResponse(
         error_code=response.error_code,
         error_message=response.error_message,
@@ -50,9 +51,9 @@ async def answer(context: Context, request: ConsumerGroupHeartbeatRequest) -> Co
     )
 
 
-def _beat(context: Context, request: ConsumerGroupHeartbeatRequest) -> Beat:
+def _heartbeat(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    return Beat(
+    return ConsumerHeartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
         member_epoch=request.member_epoch,
@@ -63,17 +64,26 @@ def _beat(context: Context, request: ConsumerGroupHeartbeatRequest) -> Beat:
         subscribed_regex=request.subscribed_topic_regex,
         server_assignor=request.server_assignor,
         owned=None if owned is None else frozenset(_partitions(owned)),
+        hidden_topics=_hidden(context),
         client_id=context.client_id,
         client_host=f"/{context.session.peer.rpartition(':')[0]}",
         api_version=context.version,
     )
 
 
-def _partitions(rows: Iterable[TopicPartitions]) -> Iterable[TopicPartition]:
+def _hidden(context: Context) -> frozenset[str]:
+    # A regular expression must not tell its owner of topics that it may not see (KIP-848).
+    if context.broker.authorizer is None:
+        return frozenset()
+    names = context.broker.state.topics
+    return frozenset(name for name in names if not context.may(Operation.DESCRIBE, Resource.TOPIC, name))
+
+
+def _partitions(rows: Iterable[TopicPartitions]) -> Iterable[TopicIdPartition]:
     return ((row.topic_id or NO_TOPIC_ID, index) for row in rows for index in row.partitions)
 
 
-def _assignment(partitions: Iterable[TopicPartition]) -> Assignment:
+def _assignment(partitions: Iterable[TopicIdPartition]) -> Assignment:
     rows = by_topic(partitions).items()
     return Assignment(
         topic_partitions=[TopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in rows]

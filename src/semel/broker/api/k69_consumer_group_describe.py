@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from semel.broker.api.k15_describe_groups import ALL_GROUP_OPERATIONS
-from semel.broker.consumer_group_records import by_topic
-from semel.broker.consumer_group_types import DescribedConsumerMember, TopicPartition
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.groups.consumer.records import by_topic
+from semel.broker.groups.consumer.types import DescribedConsumerMember, TopicIdPartition
+from semel.broker.metadata.acls import Resource
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -28,7 +28,7 @@ CONSUMER_MEMBER = 1
 
 
 def refuse(request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGroupDescribeResponse:
-    """The same error for every group."""
+    """Answer with this error for every group."""
     return ConsumerGroupDescribeResponse(
         groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
     )
@@ -37,15 +37,21 @@ def refuse(request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGr
 @api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, first=0, last=1, refuse=refuse)
 async def answer(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     """Describe each group that is coordinated here."""
-    rows = [_describe(context, group_id) for group_id in request.group_ids]
-    for row in rows if request.include_authorized_operations else ():
+    rows: list[DescribedGroup] = []
+    for number, group_id in enumerate(request.group_ids):
+        rows.append(_describe(context, group_id))
+        await context.pause_after(number, group_id)
+        await context.count_rows(1 + len(rows[-1].members))
+    for number, row in enumerate(rows if request.include_authorized_operations else ()):
+        await context.pause_after(number)
         if not row.error_code:
-            row.authorized_operations = ALL_GROUP_OPERATIONS
+            row.authorized_operations = context.operations(Resource.GROUP, row.group_id)
     return ConsumerGroupDescribeResponse(groups=rows)
 
 
 def _describe(context: Context, group_id: str) -> DescribedGroup:
     coordinator = context.broker.groups.find(group_id)
+    # Not left to the coordinator, which is found by a hash that an empty name has too.
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     if isinstance(coordinator, ErrorCode):
@@ -79,7 +85,7 @@ def _member(context: Context, member: DescribedConsumerMember) -> Member:
     )
 
 
-def _assignment(context: Context, partitions: Iterable[TopicPartition]) -> Assignment:
+def _assignment(context: Context, partitions: Iterable[TopicIdPartition]) -> Assignment:
     """Partitions by topic; one that was deleted has no name and is left out."""
     names = context.broker.state.topic_names
     rows = by_topic(partitions).items()

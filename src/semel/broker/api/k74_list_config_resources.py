@@ -7,9 +7,9 @@ Sources:  KIP-714, KIP-1142.
 
 from __future__ import annotations
 
-from semel.broker.config_changes import ResourceType
-from semel.broker.context import Context
-from semel.broker.registry import api
+from semel.broker.controller.config_changes import ResourceType
+from semel.broker.network.context import Context
+from semel.broker.network.registry import api
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -19,7 +19,7 @@ from semel.protocol.messages.list_config_resources import (
 
 
 def refuse(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
-    """The error and no names."""
+    """Answer with this error and no names."""
     return ListConfigResourcesResponse(error_code=code)
 
 

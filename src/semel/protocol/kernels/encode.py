@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from semel.protocol.kernels.check import ADDRESS, TABLE
 from semel.protocol.kernels.checksum import crc32c
-from semel.protocol.kernels.desk import DESK, Desk, Work, begin, clear, finish
 from semel.protocol.kernels.jit import inlined, kernel, types
 from semel.protocol.kernels.memory import (
     SHORT_BYTES_MAX,
@@ -22,6 +21,7 @@ from semel.protocol.kernels.memory import (
     varint_size,
     write_varint,
 )
+from semel.protocol.kernels.scratch import SCRATCH, Scratch, Work, begin, clear, finish
 
 RECORD_LENGTH_BYTES_MAX = 5
 BATCH_COLUMNS = 3
@@ -82,10 +82,10 @@ class Rows(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where batches go: to `target`, over the desk if there is one; and whether their checksums are computed here."""
+    """Where batches go: to `target`, over the scratch area if there is one; whether checksums are computed here."""
 
     target: int
-    desk: Desk
+    scratch: Scratch
     is_sealed: bool
 
 
@@ -93,7 +93,7 @@ _COLUMN = types.NamedUniTuple(ADDRESS, 4, Column)
 _SIZED_COLUMN = types.NamedUniTuple(ADDRESS, 5, SizedColumn)
 _HEADER_COLUMN = types.NamedTuple((ADDRESS, ADDRESS, types.int64, _COLUMN, _COLUMN), HeaderColumn)
 _ROWS = types.NamedTuple((_SIZED_COLUMN, _SIZED_COLUMN, _HEADER_COLUMN, ADDRESS, ADDRESS, types.int64), Rows)
-_OUTPUT = types.NamedTuple((ADDRESS, DESK, types.boolean), Output)
+_OUTPUT = types.NamedTuple((ADDRESS, SCRATCH, types.boolean), Output)
 _STAMP = types.NamedUniTuple(types.int64, 4, Stamp)
 
 
@@ -240,7 +240,7 @@ def encode_batches(rows: Rows, bodies: int, stamp: Stamp, output: Output, table:
     for batch in range(len(table)):
         last, max_ms, end = table[batch, 1], table[batch, 2], output.target + table[batch, 0]
         base_ms = load_item64(rows.timestamps_ms, load_item64(rows.numbers, first))
-        work = begin(output.desk, target) if output.desk.area != 0 else Work(target, 0, 0)
+        work = begin(output.scratch, target) if output.scratch.area != 0 else Work(target, 0, 0)
         stamped = Stamp(stamp.attributes, stamp.producer_id, stamp.producer_epoch, sequence)
         _write_header(work.place, end - target, last - first, (base_ms, max_ms), stamped)
         size = _HEADER_BYTES
@@ -248,10 +248,10 @@ def encode_batches(rows: Rows, bodies: int, stamp: Stamp, output: Output, table:
             row = load_item64(rows.numbers, index)
             deltas = (load_item64(rows.timestamps_ms, row) - base_ms, index - first)
             size += _write_record(rows, row, deltas, load_item32(bodies, index), work.place + size)
-            if output.desk.area != 0:
-                work = clear(output.desk, target, work, size)
-        if output.desk.area != 0:
-            finish(output.desk, target, work, size)
+            if output.scratch.area != 0:
+                work = clear(output.scratch, target, work, size)
+        if output.scratch.area != 0:
+            finish(output.scratch, target, work, size)
         elif output.is_sealed:
             store_big32(target, _CRC_AT, crc32c(target + _CRC_START, size - _CRC_START))
         if sequence >= 0:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from semel.broker.partition import Partition
+from semel.broker.replication.partition import Partition
 from semel.engine.embedded import Cluster
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

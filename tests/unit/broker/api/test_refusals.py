@@ -2,7 +2,7 @@
 
 import pytest
 
-from semel.broker.registry import AnyApi, apis
+from semel.broker.network.registry import AnyApi, apis
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Field, Message, decode, encode_bytes
 

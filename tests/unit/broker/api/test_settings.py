@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from semel.broker.config_changes import Operation, ResourceType
-from semel.broker.config_view import Source
+from semel.broker.controller.config_changes import ConfigOperation, ResourceType
+from semel.broker.metadata.config_view import Source
 from semel.engine.embedded import Cluster
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages import alter_configs as legacy
@@ -106,7 +106,7 @@ def test_what_cannot_be_described_is_refused(cluster: Cluster, kind: int, resour
 
 def test_single_settings_are_set_and_deleted_and_the_others_stay(cluster: Cluster, name: str) -> None:
     create_topic(cluster, name, config={"segment.ms": "5000", "retention.ms": "1000"})
-    rows: Rows = [("retention.ms", Operation.DELETE, None), ("max.message.bytes", Operation.SET, "2000")]
+    rows: Rows = [("retention.ms", ConfigOperation.DELETE, None), ("max.message.bytes", ConfigOperation.SET, "2000")]
     assert change(cluster, TOPIC, name, rows) == (ErrorCode.NONE, None)
     assert own_settings(cluster, name) == {"segment.ms": "5000", "max.message.bytes": "2000"}
     brokers = cluster.core.brokers.values()
@@ -114,12 +114,29 @@ def test_single_settings_are_set_and_deleted_and_the_others_stay(cluster: Cluste
     assert partition.log.config.batch_bytes_max == 2000
 
 
+def test_segments_can_be_as_small_as_tests_of_kafka_make_them(cluster: Cluster, name: str) -> None:
+    """Kafka's internal setting goes before segment.bytes, and is shown only where it was set."""
+    key = "internal.segment.bytes"
+    create_topic(cluster, name, config={key: "200", "segment.bytes": "1048576"})
+    assert own_settings(cluster, name) == {key: "200", "segment.bytes": "1048576"}
+    (partition,) = (
+        broker.partitions[name, 0] for broker in cluster.core.brokers.values() if (name, 0) in broker.partitions
+    )
+    assert partition.log.config.segment_bytes_max == 200
+    assert change(cluster, TOPIC, name, [(key, ConfigOperation.DELETE, None)]) == (ErrorCode.NONE, None)
+    assert partition.log.config.segment_bytes_max == 1_048_576
+    assert key not in {row.name for row in describe_all(cluster, TOPIC, name).configs}
+    for value in ("soon", "0", "-1"):
+        assert change(cluster, TOPIC, name, [(key, ConfigOperation.SET, value)])[0] == ErrorCode.INVALID_CONFIG
+    assert partition.log.config.segment_bytes_max == 1_048_576
+
+
 def test_a_list_is_appended_to_and_subtracted_from(cluster: Cluster, name: str) -> None:
     create_topic(cluster, name)
     for operation, word, value in (
-        (Operation.APPEND, "compact", "delete,compact"),
-        (Operation.APPEND, "compact", "delete,compact"),
-        (Operation.SUBTRACT, "delete", "compact"),
+        (ConfigOperation.APPEND, "compact", "delete,compact"),
+        (ConfigOperation.APPEND, "compact", "delete,compact"),
+        (ConfigOperation.SUBTRACT, "delete", "compact"),
     ):
         assert change(cluster, TOPIC, name, [("cleanup.policy", operation, word)])[0] == ErrorCode.NONE
         assert own_settings(cluster, name) == {"cleanup.policy": value}
@@ -135,7 +152,7 @@ def test_replacing_removes_what_is_not_named(cluster: Cluster, name: str) -> Non
 
 def test_validation_changes_nothing(cluster: Cluster, name: str) -> None:
     create_topic(cluster, name)
-    rows: Rows = [("retention.ms", Operation.SET, "7")]
+    rows: Rows = [("retention.ms", ConfigOperation.SET, "7")]
     assert change(cluster, TOPIC, name, rows, validate_only=True)[0] == ErrorCode.NONE
     assert own_settings(cluster, name) == {}
     assert change(cluster, TOPIC, name, [("retention.ms", 0, "x")], validate_only=True)[0] == ErrorCode.INVALID_CONFIG
@@ -150,8 +167,8 @@ def test_validation_changes_nothing(cluster: Cluster, name: str) -> None:
         ([("retention.ms", 0, "-2")], ErrorCode.INVALID_CONFIG),
         ([("min.insync.replicas", 0, "0")], ErrorCode.INVALID_CONFIG),
         ([("segment.bytes", 0, str(2**31))], ErrorCode.INVALID_CONFIG),
-        ([("retention.ms", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG),
-        ([("cleanup.policy", Operation.APPEND, "burn")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", ConfigOperation.APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", ConfigOperation.APPEND, "burn")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", 0, None)], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", 0, "1"), ("retention.ms", 0, "2")], ErrorCode.INVALID_REQUEST),

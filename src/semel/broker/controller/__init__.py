@@ -1,0 +1,1 @@
+"""The controller: decides about brokers, topics, leaders and settings, and tells the brokers."""

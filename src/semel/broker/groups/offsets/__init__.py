@@ -1,0 +1,1 @@
+"""Committed offsets, of groups and of transactions that have not ended."""

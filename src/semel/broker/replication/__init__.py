@@ -1,0 +1,1 @@
+"""A partition's replicas on their brokers: leader, followers, in-sync replicas, high watermark."""

@@ -1,0 +1,1 @@
+"""What every part of the broker stands on: background tasks, links between brokers, pauses, fault hooks."""
