@@ -170,7 +170,7 @@ def test_offsets_are_looked_up(client: WireCluster, topic: str) -> None:
 def test_a_user_logs_in_with_a_password(apache: Apache, client_of: MakeClient, topic: str) -> None:
     login = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "security_protocol": "SASL_PLAINTEXT"}
     client = client_of(apache.login_bootstrap, sasl_password="wonderland", **login)
-    assert topic in client.topics(client.deadline())
+    eventually(lambda: topic in client.topics(client.deadline()), what="the broker has heard of the topic")
     wrong = client_of(apache.login_bootstrap, sasl_password="wr0ng", **login)
     with pytest.raises(BrokerError, match="refused user 'alice'") as refused:
         wrong.topics(wrong.deadline())
@@ -185,6 +185,7 @@ def unsecured_token(lifetime_s: int) -> str:
     return f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'iat': now_s - 60, 'exp': now_s + lifetime_s})}."
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("lifetime_s", "let_in"), [(600, True), (-30, False)])
 def test_a_user_logs_in_with_a_token(
     apache: Apache, client_of: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch, *, lifetime_s: int, let_in: bool
@@ -195,7 +196,7 @@ def test_a_user_logs_in_with_a_token(
     options = {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "apache_tokens:fresh"}
     client = client_of(apache.login_bootstrap, security_protocol="SASL_PLAINTEXT", **options)
     if let_in:
-        assert topic in client.topics(client.deadline())
+        eventually(lambda: topic in client.topics(client.deadline()), what="the node knows the new topic")
         return
     with pytest.raises(BrokerError, match=r"OAUTHBEARER|token"):
         client.topics(client.deadline())

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
+from semel.broker.runtime.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
 from semel.engine.apache import free_ports
 from semel.engine.embedded import Cluster
-from semel.errors import BrokerError, ConnectionFailure
+from semel.errors import BrokerError, ConnectionFailure, Outcome
 from semel.protocol.error_codes import ErrorCode
 from semel.wire.cluster import CoordinatorKind, WireCluster, shared_cluster
 from semel.wire.settings import WireSettings
@@ -195,3 +195,16 @@ def test_one_cluster_for_the_same_settings(cluster: Cluster) -> None:
         assert "shared-by-all" in shared.topics(shared.deadline())
     finally:
         shared.close()
+
+
+def test_whoever_waits_for_an_unreachable_cluster_is_told(
+    client_of: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not only when the deadline has passed; and the failure says that nothing was sent."""
+    client = client_of("127.0.0.1:1", default_api_timeout_ms="1000")
+    with pytest.raises(ConnectionFailure, match="no broker can be reached") as caught:
+        client.topics(client.deadline(), ["any"])
+    assert caught.value.outcome is Outcome.DID_NOT_HAPPEN
+    told = [record.getMessage() for record in caplog.records if "no broker can be reached" in record.getMessage()]
+    assert len(told) == 1
+    assert "s more" in told[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.broker.intercept import After, CutMidFrame, DropRequest, DropResponse
+from semel.broker.runtime.intercept import After, CutMidFrame, DropRequest, DropResponse
 from semel.engine.apache import free_ports
 from semel.engine.embedded import Cluster
 from semel.errors import ConnectionFailure, Outcome, ProtocolError, UnsupportedVersionError

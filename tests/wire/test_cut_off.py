@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.broker.coordinators import coordinator_partition
-from semel.broker.intercept import Delay
+from semel.broker.runtime.intercept import Delay
 from semel.engine.embedded import Cluster
 from semel.errors import SinkError
-from semel.sinks.kafka import ANONYMOUS
-from semel.sinks.ledger import Plan
+from semel.protocol.coordinator_partition import coordinator_partition
+from semel.sinks.base import Run
+from semel.sinks.kafka.runs import run_group
+from semel.sinks.kafka.stages import ANONYMOUS
+from semel.sinks.recovery import Plan
 from semel.wire.cluster import CoordinatorKind, WireCluster
 from semel.wire.offsets import CommittedOffset
 from semel.wire.produce import send_batches
@@ -23,7 +25,7 @@ from semel.wire.transaction import TransactionClient
 from tests.support.topics import all_in_sync, create_topic
 from tests.support.waiting import eventually
 from tests.wire.conftest import MakeClient
-from tests.wire.empty_micro_batches import empty_micro_batch, open_session, run_empty
+from tests.wire.empty_micro_batches import empty_micro_batch, empty_run, open_session, run_empty, write_run
 from tests.wire.records import batches_of
 
 CONTROLLER = 0
@@ -172,7 +174,7 @@ def test_a_leader_that_does_not_acknowledge_is_not_asked_who_leads(
 
 
 def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster, replicated: str) -> None:
-    """S11: the second driver reads from who led before the split, and would write micro-batch 1 a second time."""
+    """E11: the second driver reads from who led before the split, and would write micro-batch 1 a second time."""
     first = open_session(whole, replicated)
     assert run_empty(first, 0) is Plan.RUN
     second = open_session(whole, replicated, **{"kafka.client.id": "second"})
@@ -186,3 +188,26 @@ def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster,
         run_empty(second, 1)
     second.abort()
     assert run_empty(second, 1) is Plan.SKIP
+
+
+def test_a_run_planned_on_an_old_answer_is_not_committed(whole: Cluster, client: WireCluster, replicated: str) -> None:
+    """E11 for batch jobs: only the coordinator of the run's group is cut off, and says that the run was never written.
+
+    Another run follows, so that the pipeline's own entry does not name this one.
+    """
+    group = run_group(replicated, Run(id="monday"))
+    place = place_of(whole, CoordinatorKind.GROUP, group)
+    others = {client.coordinator(kind, replicated, client.deadline()).id for kind in TOPIC_OF}
+    (third,) = {1, 2, 3} - others
+    whole.move_leader(place.topic, place.partition, third)
+    first = open_session(whole, replicated)
+    second = open_session(whole, replicated, **{"kafka.client.id": "second"})
+    second.read_ledger(empty_run(second, "monday"))  # so it knows the coordinator
+    assert cut_leader_off(whole, place) == third
+    first.cluster.forget_coordinator(CoordinatorKind.GROUP, group)
+    assert [write_run(first, "monday"), write_run(first, "tuesday")] == [Plan.RUN, Plan.RUN]
+    assert second.cluster.coordinator(CoordinatorKind.GROUP, group, second.cluster.deadline()).id == third
+    with pytest.raises(SinkError, match="holds more than was read"):
+        write_run(second, "monday")
+    second.abort()
+    assert write_run(second, "monday") is Plan.SKIP

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
+from semel.broker.runtime.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, ConnectionFailure, Outcome
 from semel.protocol.batch_header import iter_headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, Delay, DropRequest, DropResponse
+from semel.broker.runtime.intercept import After, AnswerError, Delay, DropRequest, DropResponse
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, ConnectionFailure, Outcome
 from semel.protocol.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Seen
+from semel.broker.runtime.intercept import After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Seen
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, ConnectionFailure, CorruptBatchError, FencedError, Outcome, OutcomeUnknownError
 from semel.protocol.error_codes import ErrorCode
@@ -125,6 +125,7 @@ HEALING: list[Fault] = [
 ]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(("action", "at"), [(action, at) for action in HEALING for at in (0, 3)])
 def test_a_batch_goes_again_as_it_was_and_is_appended_once(
     cluster: Cluster, client: WireCluster, who: ProducerIdentity, action: Fault, at: int
@@ -325,7 +326,7 @@ def test_an_unreachable_leader_did_not_happen(client_of: MakeClient) -> None:
         place = next(each for each in partitions_of("t", 2) if client.leader(each, client.deadline()) == 2)
         cluster.kill(2)
         with pytest.raises((ConnectionFailure, BrokerError)) as failed:
-            send_batches(client, batches_of([place], 1), producer=who, deadline=client.deadline(400))
+            send_batches(client, batches_of([place], 1), producer=who, deadline=client.deadline(3_000))
         assert failed.value.outcome is Outcome.DID_NOT_HAPPEN
 
 

@@ -194,6 +194,21 @@ def test_a_broker_that_cannot_prove_itself_is_refused(client_of: MakeClient) -> 
     assert PASSWORD.encode() not in b"".join(seen)
 
 
+def test_a_broker_on_loopback_that_points_elsewhere_gets_no_password(client_of: MakeClient) -> None:
+    security = Security(users=USERS)
+    with Cluster(brokers=1, topics=["t:2"], advertised_host="kafka.example", security=security) as cluster:
+        options = options_of(cluster, "alice", "PLAIN")
+        options["bootstrap"] = options["bootstrap"].replace("kafka.example", "127.0.0.1")
+        client = client_of(**options)
+        assert topics_of(client) == ["t"]  # from the loopback address
+        with pytest.raises(ConfigError, match=r"kafka\.example unencrypted"):
+            client.connection(1, client.deadline())
+        scram = client_of(**options | {"sasl.mechanism": "SCRAM-SHA-256"})
+        assert topics_of(scram) == ["t"]
+        with pytest.raises(ConnectionFailure, match=r"kafka\.example"):
+            scram.connection(1, scram.deadline(500))
+
+
 def token() -> str:
     return "to.k-en"
 

@@ -1,4 +1,4 @@
-"""S12: a ledger entry that is not decided is not taken for one that is not there.
+"""E12: a ledger entry that is not decided is not taken for one that is not there.
 
 Undecided here by another producer with an open transaction in the pipeline's group; Apache Kafka has been seen to hold
 entries of a committed transaction as undecided after its only node was killed and started again.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from semel.broker.intercept import DropRequest
+from semel.broker.runtime.intercept import DropRequest
 from semel.engine.embedded import Cluster
 from semel.errors import OutcomeUnknownError
-from semel.sinks.ledger import Plan
+from semel.sinks.recovery import Plan
 from semel.wire.cluster import WireCluster
 from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition

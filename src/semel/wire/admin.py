@@ -1,4 +1,4 @@
-"""Questions about a cluster rather than its records: settings, groups, producers, transactions; and changing settings.
+"""Questions about a cluster rather than its records; and changing settings, deleting groups.
 
 Keeps: an error code in an answer is an error, never a missing value.
 """
@@ -15,6 +15,7 @@ from semel.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
+from semel.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from semel.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -68,13 +69,18 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenProducer:
-    """A producer whose transaction is open on a partition."""
+class ProducerInfo:
+    """A producer as a partition's leader knows it; `offset_first` of its open transaction is -1 when none is."""
 
     producer_id: int
     producer_epoch: int
     offset_first: int
     last_timestamp_ms: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a transaction open on this partition."""
+        return self.offset_first >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,7 @@ class TransactionInfo:
 
     state: str
     producer_id: int
+    producer_epoch: int
     timeout_ms: int
     started_ms: int
     partitions: frozenset[TopicPartition]
@@ -92,6 +99,7 @@ def settings_of(cluster: WireCluster, kind: ResourceKind, name: str, deadline: D
     """Ask for the settings in force of a topic or a broker; those that are secret or not set are left out."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource])
+    # Only the broker itself tells its settings.
     if kind is ResourceKind.BROKER:
         connection = cluster.connection(int(name), deadline)
         answer = connection.call(request, DescribeConfigsResponse, cluster.request_deadline(deadline))
@@ -153,6 +161,19 @@ def _newer_group(cluster: WireCluster, group: str, deadline: Deadline) -> GroupI
     return GroupInfo(state=row.group_state, members=len(row.members))
 
 
+def delete_group(cluster: WireCluster, group: str, deadline: Deadline) -> None:
+    """Delete a group with its offsets; a group that does not exist counts as deleted."""
+    request = Request(
+        kind=CoordinatorKind.GROUP,
+        key=group,
+        message=DeleteGroupsRequest(groups_names=[group]),
+        response=DeleteGroupsResponse,
+        codes=lambda answer: [row.error_code for row in answer.results if not is_missing(row.error_code)],
+        what=f"deleting group {group!r}",
+    )
+    ask_coordinator(cluster, request, deadline)
+
+
 def describe_transaction(cluster: WireCluster, transactional_id: str, deadline: Deadline) -> TransactionInfo:
     """Ask the coordinator of a transactional id."""
     request = Request(
@@ -167,6 +188,7 @@ def describe_transaction(cluster: WireCluster, transactional_id: str, deadline: 
     return TransactionInfo(
         state=row.transaction_state,
         producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
         timeout_ms=row.transaction_timeout_ms,
         started_ms=row.transaction_start_time_ms,
         partitions=frozenset(
@@ -211,10 +233,10 @@ def _sizes(answer: DescribeLogDirsResponse) -> Iterator[tuple[TopicPartition, in
         yield from ((TopicPartition(topic.name, row.partition_index), row.partition_size) for row in topic.partitions)
 
 
-def open_producers(
+def producers_of(
     cluster: WireCluster, partitions: Collection[TopicPartition], deadline: Deadline
-) -> dict[TopicPartition, tuple[OpenProducer, ...]]:
-    """Ask the leaders which producers have a transaction open on these partitions."""
+) -> dict[TopicPartition, tuple[ProducerInfo, ...]]:
+    """Ask the leaders which producers they remember on these partitions."""
 
     def request(part: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
         topics = [TopicRequest(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(part).items()]
@@ -224,15 +246,23 @@ def open_producers(
     return ask_leaders(cluster, dict.fromkeys(partitions), question, deadline)
 
 
-def _producers(answer: DescribeProducersResponse) -> Iterator[Row[tuple[OpenProducer, ...]]]:
+def open_producers(
+    cluster: WireCluster, partitions: Collection[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, tuple[ProducerInfo, ...]]:
+    """Those that have a transaction open."""
+    found = producers_of(cluster, partitions, deadline)
+    return {partition: tuple(one for one in known if one.is_open) for partition, known in found.items()}
+
+
+def _producers(answer: DescribeProducersResponse) -> Iterator[Row[tuple[ProducerInfo, ...]]]:
     for topic in answer.topics:
         for row in topic.partitions:
-            found = tuple(_open(state) for state in row.active_producers if state.current_txn_start_offset >= 0)
+            found = tuple(_producer(state) for state in row.active_producers)
             yield Row(TopicPartition(topic.name, row.partition_index), row.error_code, found)
 
 
-def _open(row: ProducerState) -> OpenProducer:
-    return OpenProducer(
+def _producer(row: ProducerState) -> ProducerInfo:
+    return ProducerInfo(
         producer_id=row.producer_id,
         producer_epoch=row.producer_epoch,
         offset_first=row.current_txn_start_offset,

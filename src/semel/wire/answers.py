@@ -17,12 +17,15 @@ COORDINATOR_GONE = frozenset(
 )
 _NEXT = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name",
-    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms, or raise the broker's "
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "give the sink a lower transaction_timeout_ms, or raise the brokers' "
     "transaction.max.timeout.ms",
-    ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size, or raise the topic's max.message.bytes",
+    ErrorCode.MESSAGE_TOO_LARGE: "give the sink a lower batch_bytes_max, or raise the topic's max.message.bytes; a row "
+    "that is too large by itself needs the latter",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow this user to read, write and describe the topic, as its part in the "
     "pipeline needs",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow this user to read the group that is named like the pipeline",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow this user to read the group that is named like the pipeline, "
+    "and for batch jobs all groups whose names begin like that (a prefixed ACL); who deletes a group needs DELETE on "
+    "it",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this user to write and describe the transactional id that "
     "is the pipeline's name",
     ErrorCode.UNKNOWN_MEMBER_ID: "stop the consumers of that group: the pipeline needs a group of its own",
@@ -36,6 +39,7 @@ def code_of(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
     except ValueError:
+        # Which is not retried: what it means is not known here.
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -60,11 +64,14 @@ class Backoff:
         self.deadline = deadline
         self._last: SemelError | None = None
         self._ms = settings.retry_backoff_ms
+        # A longest wait that is below the first one would make every wait shorter than was asked for.
         self._ms_max = max(settings.retry_backoff_ms, settings.retry_backoff_ms_max)
 
     def wait(self, error: SemelError) -> None:
         """Wait after this error; raises it when the time does not allow another attempt."""
         self.attempts += 1
+        self.deadline.hurry_if_called_off()
+        # A wait that ends with the deadline leaves no time to ask, so the error comes now.
         if self.deadline.left_ms <= self._ms:
             raise self._final(error)
         self._last = error
@@ -76,5 +83,8 @@ class Backoff:
             # The last attempt was cut off by the deadline; why it was needed is in the one before.
             self._last.outcome, error = error.outcome, self._last
         if not error.because:
-            error.because = f"it was so until the end of {self.deadline.limit_ms:.0f} ms, {self.attempts} times"
+            times = "attempt" if self.attempts == 1 else "attempts"
+            error.because = (
+                f"gave up after {self.attempts} {times} in {self.deadline.limit_ms:.0f} ms, the time allowed"
+            )
         return error

@@ -55,6 +55,7 @@ class Channel:
             self.close()
             raise ConnectionFailure(
                 f"the connection to broker {self._address} broke while sending: {_why(error)}",
+                # A broker acts on whole frames only, and this one was not sent whole.
                 outcome=Outcome.DID_NOT_HAPPEN,
             ) from None
         except BaseException:
@@ -62,6 +63,7 @@ class Channel:
             raise
 
     def _write_all(self, buffers: list[memoryview], deadline: Deadline) -> None:
+        # TLS sockets cannot gather several buffers in one call.
         if isinstance(self._socket, ssl.SSLSocket):
             for buffer in _joined(buffers):
                 self._socket.settimeout(_seconds(deadline))
@@ -93,6 +95,7 @@ class Channel:
     def _read_size(self, deadline: Deadline) -> int:
         head = self._read_exactly(_SIZE.size, deadline)
         size = int(_SIZE.unpack(head)[0])
+        # Usually no Kafka at all: the first bytes of another protocol, read as a length.
         if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
             raise ProtocolError(
                 f"broker {self._address} announces an answer of {size} bytes",

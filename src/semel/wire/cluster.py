@@ -9,6 +9,7 @@ Keeps: an unreachable broker costs time once, not on every call: it is left alon
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 from collections.abc import Collection
 from enum import IntEnum
@@ -27,7 +28,9 @@ from semel.wire.pool import ConnectionPool, Lane
 from semel.wire.settings import WireSettings
 from semel.wire.topology import BrokerAddress, TopicInfo, TopicPartition
 
+_log = logging.getLogger(__name__)
 NO_BROKER = -1
+QUIET_ATTEMPTS = 3  # a broker that starts again is back by then
 UNKNOWN_TOPIC_TRIES_MAX = 5  # a topic just created is not known to every broker at once
 
 M = TypeVar("M", bound=Message)
@@ -89,6 +92,7 @@ class WireCluster:
         """Ask for fresh metadata of these topics, or of all; those that do not exist are left out."""
         answer = self.call_any(metadata_request(names), MetadataResponse, deadline)
         found = read_topics(answer)
+        # A broker that has just started may name none. Better the old addresses than no address.
         self._own.brokers = read_brokers(answer) or self._own.brokers
         for name in names if names is not None else list(self._own.topics):
             self._own.topics.pop(name, None)
@@ -117,6 +121,7 @@ class WireCluster:
         backoff = self.backoff(deadline)
         while True:
             info = self.topic(partition.topic, deadline).partitions.get(partition.partition)
+            # Metadata may name a leader before it lists its address.
             if info is not None and info.leader != NO_BROKER and info.leader in self._own.brokers:
                 return info.leader
             self.forget(partition.topic)
@@ -163,7 +168,11 @@ class WireCluster:
                     return self._own.pool.get(address, Lane.ASK, deadline)
                 except ConnectionFailure as failure:
                     failures.append(failure)
-            backoff.wait(_none_reached(failures))
+            none_reached = _none_reached(failures)
+            if backoff.attempts == QUIET_ATTEMPTS:
+                # Whoever watches a start that hangs is told why, long before the deadline ends it.
+                _log.warning("%s; trying for %.0f s more", none_reached.summary, deadline.left_s)
+            backoff.wait(none_reached)
 
     def _candidates(self) -> list[BrokerAddress]:
         bootstrap = [BrokerAddress(id=NO_BROKER, host=host, port=port) for host, port in self.settings.bootstrap]

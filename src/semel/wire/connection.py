@@ -31,7 +31,7 @@ from semel.wire.settings import WireSettings
 from semel.wire.topology import BrokerAddress
 
 API_VERSIONS_VERSION = 3
-SESSION_USED_MAX = 0.85  # a login is renewed, by connecting anew, before the broker ends it
+SESSION_USED_MAX = 0.85  # a login is renewed, by a new connection, before the broker ends it
 
 M = TypeVar("M", bound=Message)
 
@@ -61,6 +61,7 @@ class Connection:
     @classmethod
     def open(cls, address: BrokerAddress, settings: WireSettings, deadline: Deadline) -> Self:
         """Connect, agree on versions, authenticate."""
+        settings.check_login(address.host)  # a broker on loopback may point to others anywhere
         limit = deadline.within_ms(settings.request_timeout_ms)
         connection = cls(address, settings, Channel.open(address, settings, limit))
         try:
@@ -116,12 +117,14 @@ class Connection:
             who = f"user {sasl.username!r}" if sasl.username else "the client"
             raise refusal(f"broker {self.address} refused {who} ({sasl.mechanism}): {answer.error_message}")
         if answer.session_lifetime_ms > 0:
+            # Counted from before the question, so that it ends here no later than at the broker.
             self._renew_at_s = started_s + answer.session_lifetime_ms / 1000 * SESSION_USED_MAX
         return answer.auth_bytes
 
     def version_of(self, request: type[Message], version_max: int | None = None) -> int:
         """The highest version of a request that both sides know."""
         row = self._versions.get(request.API_KEY)
+        # Without a row the broker does not have the API at all: no version can be in common.
         first = max(request.FIRST, row.min_version) if row else 1
         last = min(request.LAST, row.max_version, request.LAST if version_max is None else version_max) if row else 0
         if last < first:
@@ -158,6 +161,7 @@ class Connection:
 
     def _decoded(self, sent: Sent[M], frame: memoryview) -> M:
         header, start = decode_at(ResponseHeader, frame, int(sent.version >= sent.response.FLEXIBLE_FROM))
+        # The stream is out of step. Every later answer would be somebody else's.
         if header.correlation_id != sent.correlation_id:
             raise ProtocolError(f"broker {self.address} answered another request than the oldest")
         return decode(sent.response, frame[start:], sent.version)
@@ -210,6 +214,7 @@ class Connection:
 
 def wait_for_answer(connections: Sequence[Connection], timeout_s: float) -> list[Connection]:
     """Wait until some of these have something to read; empty when none has in time."""
+    # TLS may have decrypted an answer already; the socket itself then looks empty.
     ready = [connection for connection in connections if connection.buffered_bytes]
     if ready:
         return ready

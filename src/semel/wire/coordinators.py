@@ -45,6 +45,7 @@ class Attempts:
     def note(self, error: SemelError, code: ErrorCode | None) -> None:
         """Remember a failed attempt; only its answer or the lack of one tells what it did."""
         if code is None:
+            # A connection that broke before the request left is no attempt.
             self.may_have_happened |= error.outcome is Outcome.UNKNOWN
         elif code.retriable and code not in NOT_BEGUN:
             # The coordinator may have written its record and lost sight of it.
@@ -93,7 +94,7 @@ def _ask_once(cluster: WireCluster, request: Request[R], deadline: Deadline) -> 
 
 
 def _was_replaced(cluster: WireCluster, request: Request[R], deadline: Deadline) -> bool:
-    """Whether somebody else is the coordinator: who was replaced without knowing it refuses by what was once so."""
+    """Whether another broker is the coordinator now: a refusal by the old one, from what it knew, does not count."""
     asked = cluster.coordinator(request.kind, request.key, deadline)
     cluster.forget_coordinator(request.kind, request.key)
     try:

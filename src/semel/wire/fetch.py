@@ -27,6 +27,7 @@ from semel.wire.deadline import Deadline
 from semel.wire.leaders import by_leader, by_topic
 from semel.wire.topology import Isolation, TopicPartition
 
+# From version 13 on a topic has no name in the request, only an id.
 NAMES_VERSION_MAX = 12
 SLOW_MS = 2_000
 
@@ -43,7 +44,10 @@ class FetchedRecords:
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The offset is not in the log: retention or DeleteRecords passed it, or the log ends before it."""
+    """The offset is not in the log: retention or DeleteRecords passed it, or the log ends before it.
+
+    Choose where to read on; the Spark source does that as `failOnDataLoss` says.
+    """
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         """Say which."""
@@ -54,7 +58,11 @@ class OffsetOutOfRangeError(BrokerError):
 
 
 class TopicRecreatedError(BrokerError):
-    """The topic with this id is gone; one with the same name may exist, but it is another."""
+    """The topic with this id is gone; one with the same name may exist, but it is another.
+
+    Offsets of the old topic mean nothing in the new one: begin with a new checkpoint, or with a group that has no
+    offsets.
+    """
 
     def __init__(self, partition: TopicPartition, topic_id: UUID) -> None:
         """Say which."""
@@ -151,8 +159,11 @@ class _Round:
                 if not ready:
                     self._give_up_on_the_rest()
                 elif fetched:
+                    # One leader has answered: the others may take little longer
+                    # than they hold a request, and are asked again later.
                     limit = limit.within_ms(self._limits.wait_ms_max + SLOW_MS)
         finally:
+            # An answer that is still under way would be read as the answer to the next request.
             for asked in self._asked.values():
                 asked.connection.close()
         return fetched
@@ -216,6 +227,7 @@ class _Round:
             )
         fetched: dict[TopicPartition, FetchedRecords] = {}
         for topic in answer.responses:
+            # Since version 13 answers name topics by their ids alone.
             name = topic.topic or self._names.get(topic.topic_id or UUID(int=0), "")
             for row in topic.partitions:
                 partition = TopicPartition(name, row.partition_index)

@@ -33,9 +33,13 @@ ALL_TOPICS_VERSION_MIN = 2
 DESCRIBE_VERSION_MAX = 5  # later ones call a group that does not exist an error
 
 
+# Not the broker's, which is a record of its log: see `offsets.EpochEnd`.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """What a group has committed for a partition: the next offset to read, and a note of who committed."""
+    """What a group has committed for a partition: the next offset to read, and a note of who committed.
+
+    What clients are told. The embedded coordinator's class of this name holds the record and its place in the log.
+    """
 
     offset_next: int
     leader_epoch: int = -1
@@ -73,6 +77,7 @@ def committed_offsets(
             offset_next=row.committed_offset, leader_epoch=row.committed_leader_epoch, metadata=row.metadata or ""
         )
         for partition, row in _rows(answer)
+        # -1 is how a coordinator says "nothing committed".
         if row.committed_offset >= 0
     }
 
@@ -84,6 +89,7 @@ def _fetch_request(
     listed = None if topics is None else [OffsetFetchRequestTopics(name=t, partition_indexes=p) for t, p in topics]
     older = None if topics is None else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in topics]
     return OffsetFetchRequest(
+        # Both forms are filled in; the version that is agreed on takes one of them.
         groups=[OffsetFetchRequestGroup(group_id=group, topics=listed)],
         group_id=group,
         topics=older,

@@ -73,6 +73,7 @@ class _Round(Generic[Q, R, V]):
             for each in asked:
                 answers |= self._receive(each)
         except BaseException:
+            # What is still under way would be read as the answers to the next question.
             for each in asked:
                 each.connection.close()
             raise

@@ -52,9 +52,14 @@ class ListedOffset:
     leader_epoch: int = -1
 
 
+# The broker has an EpochEnd and a CommittedOffset of its own: clients and broker share bytes, never objects, or one
+# mistake would be made on both sides and no test would see it.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """The largest leader epoch at or below the one asked for, and the offset where it ends; -1 when unknown."""
+    """The largest leader epoch at or below the one asked for, and the offset where it ends; -1 when unknown.
+
+    A broker's answer. The log of the embedded broker has a class of this name, which always knows.
+    """
 
     leader_epoch: int
     offset_end: int
@@ -83,6 +88,7 @@ def list_offsets(
             )
             for topic, numbers in by_topic(part).items()
         ]
+        # For brokers with tiered storage, which may have to look there.
         timeout_ms = cluster.request_deadline(deadline).left_ms
         return ListOffsetsRequest(
             replica_id=CONSUMER, isolation_level=isolation.number, topics=topics, timeout_ms=timeout_ms

@@ -1,17 +1,20 @@
-"""The names of `kafka.*` options: which are understood, which are passed over, which are refused and why.
+"""The names of `kafka.*` options: which say how to connect, and why any other is refused.
 
-Why: an option that is silently ignored is a surprise in production. What cannot matter here is on a list; anything
-     else is an error, with the nearest name that would have been understood.
+Why: an option that is silently ignored is a surprise in production, and one that was to protect the connection is a
+     breach. So nothing is passed over: the source and the sink take out what is theirs, and what is left either says
+     how to connect or is an error that names the reason and, where there is one, the name that was meant.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from semel.errors import ConfigError
+from semel.protocol.msk_iam import refuse_msk_iam
 
 PREFIX = "kafka."
 
-USED = frozenset(
+# How to connect: honoured by the source, the sink and the tools alike, in `settings.py` and `security.py`.
+CONNECTION = frozenset(
     {
         "bootstrap.servers",
         "client.id",
@@ -20,6 +23,7 @@ USED = frozenset(
         "request.timeout.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
+        "sasl.in.the.clear",
         "sasl.jaas.config",
         "sasl.login.callback.handler.class",
         "sasl.mechanism",
@@ -42,55 +46,36 @@ USED = frozenset(
         "ssl.truststore.type",
     }
 )
+# An empty value means something, or has an error of its own.
+MAY_BE_EMPTY = frozenset({"bootstrap.servers", "ssl.endpoint.identification.algorithm"})
 
-# Read by the source or the sink themselves.
-USED_ABOVE = frozenset(
-    {
-        "batch.size",
-        "client.rack",
-        "compression.type",
-        "delivery.timeout.ms",
-        "fetch.max.bytes",
-        "fetch.max.wait.ms",
-        "fetch.min.bytes",
-        "group.id",
-        "isolation.level",
-        "max.partition.fetch.bytes",
-        "max.request.size",
-        "transaction.timeout.ms",
-        "transactional.id",
-    }
+# Names of one setting: the Java client's, and librdkafka's. Whoever gives both may mean either.
+SAME = (
+    ("sasl.mechanism", "sasl.mechanisms"),
+    ("sasl.jaas.config", "sasl.username"),
+    ("sasl.jaas.config", "sasl.password"),
+    ("ssl.truststore.location", "ssl.ca.location"),
+    ("ssl.truststore.certificates", "ssl.ca.pem"),
+    ("ssl.keystore.location", "ssl.certificate.location"),
+    ("ssl.keystore.location", "ssl.key.location"),
 )
 
-# Tuning of the Java clients' own threads, buffers and caches: nothing here corresponds to it, and nothing is lost.
-PASSED_OVER = frozenset(
+# Of readers and writers alike: the Java clients' own threads, sockets and caches. Nothing here corresponds to them.
+TUNING = frozenset(
     {
-        "allow.auto.create.topics",
         "auto.include.jmx.reporter",
-        "buffer.memory",
-        "check.crcs",
         "client.dns.lookup",
         "connections.max.idle.ms",
         "enable.metrics.push",
-        "exclude.internal.topics",
-        "group.instance.id",
-        "heartbeat.interval.ms",
-        "linger.ms",
-        "max.block.ms",
-        "max.poll.interval.ms",
-        "max.poll.records",
         "metadata.max.age.ms",
-        "metadata.max.idle.ms",
         "metadata.recovery.strategy",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "partition.assignment.strategy",
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
-        "retries",
         "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms",
         "sasl.login.refresh.buffer.seconds",
@@ -99,68 +84,144 @@ PASSED_OVER = frozenset(
         "sasl.login.refresh.window.jitter",
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
-        "security.providers",
         "send.buffer.bytes",
-        "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.password",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.password",
     }
 )
+TUNING_BECAUSE = "it tunes the inside of the Java client, which is not used here"
 
-# The values that agree with what is done here in any case; every other value is refused.
-FIXED = {
-    "acks": ("all", "-1"),
-    "enable.idempotence": ("true",),
-    "enable.auto.commit": ("false",),
-    "max.in.flight.requests.per.connection": ("1", "2", "3", "4", "5"),
-}
-FIXED_BECAUSE = "this client always writes idempotently, acknowledged by all in-sync replicas, and commits no offsets"
-
-REFUSED = {
-    "auto.offset.reset": "use startingOffsets: where to start is part of the query, not of the client",
-    "interceptor.classes": "interceptors are Java classes and would not run",
-    "key.deserializer": "keys come as bytes; decode them with DataFrame expressions",
-    "key.serializer": "keys are written as the bytes or text given",
-    "partitioner.class": "partitions are chosen as the Java client's default does, or by a partition column",
-    "sasl.kerberos.service.name": "Kerberos (GSSAPI) is not spoken here",
-    "ssl.keystore.certificate.chain": "put certificate and key into a file and name it in kafka.ssl.keystore.location",
-    "ssl.keystore.key": "put certificate and key into a file and name it in kafka.ssl.keystore.location",
-    "value.deserializer": "values come as bytes; decode them with DataFrame expressions",
-    "value.serializer": "values are written as the bytes or text given",
-}
-
-
-def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Give the `kafka.*` options without that prefix, in lower case; ConfigError for one that is not understood."""
-    found = {
-        name.lower().removeprefix(PREFIX): str(value)
-        for name, value in options.items()
-        if name.lower().startswith(PREFIX)
+READING = frozenset(
+    {
+        "allow.auto.create.topics",
+        "auto.offset.reset",
+        "check.crcs",
+        "client.rack",
+        "enable.auto.commit",
+        "exclude.internal.topics",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.id",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "key.deserializer",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+        "value.deserializer",
     }
+)
+READING_BECAUSE = "it is a setting of readers: the place for it is the source"
+
+WRITING = frozenset(
+    {
+        "acks",
+        "batch.size",
+        "buffer.memory",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "key.serializer",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "metadata.max.idle.ms",
+        "partitioner.class",
+        "retries",
+        "transaction.timeout.ms",
+        "transactional.id",
+        "value.serializer",
+    }
+)
+WRITING_BECAUSE = "it is a setting of writers: the place for it is the sink"
+
+_JAVA_CLASSES = "it chooses classes of a Java runtime, which is not used here"
+_STORES = "put certificate and key into a PEM file and name it in kafka.ssl.keystore.location"
+_PASSWORDS = "PEM files have no password of their own; that of a private key is kafka.ssl.key.password"
+REFUSED = {
+    "interceptor.classes": "interceptors are Java classes and would not run",
+    "sasl.kerberos.service.name": "Kerberos (GSSAPI) is not spoken here",
+    "security.providers": _JAVA_CLASSES,
+    "ssl.keymanager.algorithm": _JAVA_CLASSES,
+    "ssl.keystore.certificate.chain": _STORES,
+    "ssl.keystore.key": _STORES,
+    "ssl.keystore.password": _PASSWORDS,
+    "ssl.protocol": "kafka.ssl.enabled.protocols says which versions of TLS may be spoken",
+    "ssl.provider": _JAVA_CLASSES,
+    "ssl.secure.random.implementation": _JAVA_CLASSES,
+    "ssl.trustmanager.algorithm": _JAVA_CLASSES,
+    "ssl.truststore.password": _PASSWORDS,
+}
+_REASONS = {
+    **dict.fromkeys(TUNING, TUNING_BECAUSE),
+    **dict.fromkeys(READING, READING_BECAUSE),
+    **dict.fromkeys(WRITING, WRITING_BECAUSE),
+    **REFUSED,
+}
+
+
+def by_lower_name(options: Mapping[str, object]) -> dict[str, str]:
+    """Read options whose names do not mind case; ConfigError for one that is there twice, or has no value."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise ConfigError("the name of an option is text", you_wrote=f"a key of type {type(name).__name__}")
+        if value is None:
+            raise ConfigError(f"option {name} has no value", you_wrote="None", you_want="a value, or leave it out")
+        if name.lower() in found:
+            raise ConfigError(
+                f"option {name} is given twice, in different case",
+                because="names of options do not mind case, so one of the two would be lost",
+            )
+        found[name.lower()] = str(value)
+    return found
+
+
+def connection_options(
+    options: Mapping[str, object], *, instead: Mapping[str, str], others: Collection[str]
+) -> dict[str, str]:
+    """Give the options without `kafka.`, in lower case; ConfigError for any that does not say how to connect.
+
+    `instead` says of names what is wanted instead, better than this module can; `others` are names that the caller has
+    honoured itself, so that a misspelt one finds them.
+    """
+    found = by_lower_name(options)
+    refuse_msk_iam(found, f"{PREFIX}sasl.login.callback.handler.class=package.module:function", prefix=PREFIX)
     for name, value in found.items():
-        _check(name, value)
-    return {name: value for name, value in found.items() if name in USED}
+        _check(name, value, instead, others)
+    given = {name.removeprefix(PREFIX): value for name, value in found.items()}
+    for first, second in SAME:
+        if first in given and second in given:
+            raise ConfigError(
+                f"options {PREFIX}{first} and {PREFIX}{second} are given both",
+                you_want="one of them",
+                because="they set the same thing",
+            )
+    return given
 
 
-def _check(name: str, value: str) -> None:
-    if name in REFUSED:
-        raise ConfigError(f"option {PREFIX}{name} is not supported", because=REFUSED[name])
-    if name in FIXED and value.lower() not in FIXED[name]:
+def _check(name: str, value: str, instead: Mapping[str, str], others: Collection[str]) -> None:
+    """Why the value is in no error: it may be a password whose name was misspelt."""
+    short = name.removeprefix(PREFIX)
+    for one in (name, PREFIX + short):
+        if one in instead:
+            raise ConfigError(f"option {name} has no place here", you_want=instead[one])
+    if short in _REASONS and short not in others:
+        raise ConfigError(f"option {name} is not supported", because=_REASONS[short])
+    if short not in CONNECTION and short not in others:
+        near = difflib.get_close_matches(short, (*sorted(CONNECTION), *others), n=1)
         raise ConfigError(
-            f"option {PREFIX}{name} cannot be {value!r}",
-            you_want=f"{PREFIX}{name}={FIXED[name][0]}, or leave it out",
-            because=FIXED_BECAUSE,
-        )
-    if name not in USED | USED_ABOVE | PASSED_OVER | FIXED.keys():
-        near = difflib.get_close_matches(name, USED | USED_ABOVE | PASSED_OVER | FIXED.keys(), n=1)
-        raise ConfigError(
-            f"option {PREFIX}{name} is unknown",
-            you_want=f"{PREFIX}{near[0]}" if near else "",
+            f"option {name} is unknown",
+            you_want=PREFIX + near[0] if near else "",
             because="an option that nobody reads would be a surprise later",
         )
+    if name == short:
+        raise ConfigError(
+            f"option {name} needs a prefix", you_want=PREFIX + name, because="so Spark's Kafka source and sink name it"
+        )
+    if not value.strip() and short not in MAY_BE_EMPTY:
+        raise ConfigError(f"option {name} is empty", you_want="a value, or leave it out")

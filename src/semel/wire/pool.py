@@ -68,6 +68,7 @@ class ConnectionPool:
         try:
             made = Connection.open(address, self._settings, deadline)
         except ConnectionFailure:
+            # Not longer than a retry would wait, or a broker that is back would not be asked.
             rest_s = min(REST_MS_MAX, self._settings.retry_backoff_ms_max) / 1000
             self._rests[address] = time.monotonic() + rest_s
             raise
@@ -75,9 +76,11 @@ class ConnectionPool:
         return made
 
     def _own(self) -> dict[tuple[BrokerAddress, Lane], Connection]:
+        # Without the lock: nobody but this thread makes or changes its entry.
         own = self._by_thread.get(threading.get_ident())
         if own is None:
             with self._lock:
+                # Their sockets would stay open until the process ends.
                 self._let_go_of_ended_threads()
                 own = self._by_thread.setdefault(threading.get_ident(), {})
         return own

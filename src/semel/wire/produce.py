@@ -37,6 +37,7 @@ __all__ = ["Acknowledged", "Batch", "ProducerIdentity", "send_batches"]
 VERSION_MAX = 11
 UNDER_WAY_MAX = 5
 ALL_IN_SYNC = -1
+# What a task holds at most for batches that are not acknowledged.
 QUEUE_BYTES_MAX = 64 << 20
 # Damaged on the way, says the broker; but TCP does not damage: the batch was wrong before, and stays so.
 _HOPELESS = frozenset({ErrorCode.CORRUPT_MESSAGE})
@@ -64,6 +65,7 @@ def send_batches(
             sender.add(partition, batch)
         sender.finish()
     except BaseException as error:
+        # Whatever failed, earlier batches may be in a log.
         if isinstance(error, SemelError) and sender.may_have_happened:
             error.outcome = Outcome.UNKNOWN
         sender.close()
@@ -121,6 +123,7 @@ class _Sender:
             self._step()
         if self._bytes >= self._request_bytes_max:
             self._send_what_can_go()
+            # Without waiting: answers that are there make room for the next batches.
             if self._under_way:
                 self._receive_some(0)
 
@@ -226,6 +229,7 @@ class _Sender:
         return ProduceRequest(
             transactional_id=self._producer.transactional_id,
             acks=ALL_IN_SYNC,
+            # The broker gives up no later than this client does.
             timeout_ms=max(1, limit.left_ms),
             topic_data=topics,
         )
@@ -263,21 +267,24 @@ class _Sender:
             queue.put_back(batch, ConnectionFailure(f"the answer says nothing of {partition}"))
             return
         code = code_of(row.error_code)
+        # An older broker says DUPLICATE of a batch that it has: acknowledged, without an offset.
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             queue.acknowledge(batch, row.base_offset if code is ErrorCode.NONE else -1)
             self._bytes -= batch.size_bytes
             self._backoff = self._cluster.backoff(self._deadline)
             return
         error = error_of(row.error_code, f"writing to {partition}", row.error_message, Outcome.DID_NOT_HAPPEN)
+        # It could not be in order while an earlier one was missing, so the refusal is not its own.
         follows_a_failure = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.failed_before(batch)
         is_final = not follows_a_failure and (not code.retriable or code in _HOPELESS)
+        # For any error: the next attempt asks who leads now.
         self._cluster.forget(partition.topic, led_by=asked)
         if is_final and not self._was_replaced(partition, asked):
             raise error
         queue.put_back(batch, error)
 
     def _was_replaced(self, partition: TopicPartition, asked: BrokerAddress) -> bool:
-        """Whether somebody else leads: who was replaced without knowing it refuses by what was once so."""
+        """Whether another broker leads now: a refusal by the old leader, from what it knew, does not count."""
         try:
             return self._cluster.leader(partition, self._cluster.request_deadline(self._deadline)) != asked.id
         except SemelError:

@@ -21,6 +21,7 @@ from semel.protocol.error_codes import ErrorCode
 from semel.wire.security import SaslMechanism, SaslSettings
 
 ITERATIONS_MIN = 4096
+# A broker that asks for more would keep this client busy for seconds before it has proven anything.
 ITERATIONS_MAX = 1_000_000
 NONCE_BYTES = 24
 _HASHES = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "sha512"}
@@ -55,6 +56,7 @@ def _plain(username: str, password: str) -> Exchange:
 
 
 def _scram(hash_name: str, username: str, password: str) -> Exchange:
+    # First "=", or the escapes themselves would be escaped.
     name = username.replace("=", "=3D").replace(",", "=2C")
     own_nonce = secrets.token_urlsafe(NONCE_BYTES)
     bare = f"n={name},r={own_nonce}"
@@ -72,6 +74,7 @@ def _read_server_first(text: str, own_nonce: str) -> tuple[str, bytes, int]:
     found = _SERVER_FIRST.fullmatch(text)
     if found is None:
         raise refusal("the broker's first SCRAM message cannot be read")
+    # An answer to another exchange, or a broker that adds nothing of its own: either may be a replay.
     if not found["nonce"].startswith(own_nonce) or found["nonce"] == own_nonce:
         raise refusal("the broker's SCRAM nonce does not continue ours")
     iterations = int(found["iterations"])

@@ -5,6 +5,7 @@ Keeps: a password or key phrase is in no text made from the settings or from an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,8 +13,15 @@ from pathlib import Path
 from typing import Self
 
 from semel.errors import ConfigError
-from semel.wire.jaas import parse_jaas
+from semel.protocol.clear_text import IN_THE_CLEAR, is_allowed
 from semel.wire.option_names import PREFIX
+
+# The parts of a `sasl.jaas.config`: one login module with its options, quoted or not.
+_ENTRY = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.DOTALL
+)
+_OPTION = re.compile(r"""\s*(?P<name>[\w.]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s";]+))""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class SecurityProtocol(StrEnum):
@@ -46,21 +54,41 @@ class SaslMechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """Who to log in as. `token_source` is `module:function`, importable where tasks run, and gives an OAuth token."""
+    """Who to log in as. `token_source` is `module:function`, importable where tasks run, and gives an OAuth token.
+
+    With `in_the_clear` a password or token may be sent to any host without TLS.
+    """
 
     mechanism: SaslMechanism
     username: str = ""
     password: str = field(default="", repr=False)
     token_source: str = ""
+    in_the_clear: bool = False
 
     @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
+    def from_options(cls, given: Mapping[str, str], *, encrypted: bool) -> Self:
         """Read the `sasl.*` options."""
         mechanism = _mechanism(given)
-        if mechanism is SaslMechanism.OAUTHBEARER:
-            return cls(mechanism=mechanism, token_source=_token_source(given))
+        allowed = is_allowed(given.get(IN_THE_CLEAR), mechanism=mechanism, encrypted=encrypted, prefix=PREFIX)
+        by_token = mechanism is SaslMechanism.OAUTHBEARER
+        _check_used(given, _PASSWORD_OPTIONS if by_token else _TOKEN_OPTIONS, mechanism)
+        if by_token:
+            return cls(mechanism=mechanism, token_source=_token_source(given), in_the_clear=allowed)
         username, password = _login(given)
-        return cls(mechanism=mechanism, username=username, password=password)
+        return cls(mechanism=mechanism, username=username, password=password, in_the_clear=allowed)
+
+
+_PASSWORD_OPTIONS = ("sasl.jaas.config", "sasl.username", "sasl.password")
+_TOKEN_OPTIONS = ("sasl.login.callback.handler.class",)
+
+
+def _check_used(given: Mapping[str, str], unused: tuple[str, ...], mechanism: SaslMechanism) -> None:
+    for name in unused:
+        if name in given:
+            raise ConfigError(
+                f"option {PREFIX}{name} has no effect with {PREFIX}sasl.mechanism={mechanism}",
+                you_want="another mechanism, or leave the option out",
+            )
 
 
 def _mechanism(given: Mapping[str, str]) -> SaslMechanism:
@@ -129,6 +157,11 @@ class TlsSettings:
                 "a client certificate needs its key, and a key its certificate",
                 you_want=f"both {PREFIX}ssl.certificate.location and {PREFIX}ssl.key.location",
             )
+        if "ssl.key.password" in given and not key:
+            raise ConfigError(
+                f"option {PREFIX}ssl.key.password has no effect without a private key",
+                you_want=f"{PREFIX}ssl.key.location and {PREFIX}ssl.certificate.location, or leave it out",
+            )
         return cls(
             ca_file=given.get("ssl.ca.location", "") or _pem_file(given, "ssl.truststore"),
             ca_pem=given.get("ssl.ca.pem", "") or given.get("ssl.truststore.certificates", ""),
@@ -143,11 +176,11 @@ class TlsSettings:
 def _pem_file(given: Mapping[str, str], store: str) -> str:
     location = given.get(f"{store}.location", "")
     kind = given.get(f"{store}.type", "PEM" if _looks_like_pem(location) else "JKS").upper()
-    if location and kind != "PEM":
+    if kind != "PEM":
         raise ConfigError(
-            f"option {PREFIX}{store}.location names a {kind} store, which only Java reads",
+            f"option {PREFIX}{store}.{'location' if location else 'type'} names a {kind} store, which only Java reads",
             you_want=f"a PEM file, and {PREFIX}{store}.type=PEM",
-            next_command=_CONVERT[store].format(location=location),
+            next_command=_CONVERT[store].format(location=location or "store.jks"),
         )
     return location
 
@@ -180,9 +213,38 @@ def _checks_host(given: Mapping[str, str]) -> bool:
 
 def _protocols(given: Mapping[str, str]) -> set[str]:
     names = {name.strip() for name in given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").split(",")}
-    if not names <= {"TLSv1.2", "TLSv1.3"} or "" in names:
+    if names not in ({"TLSv1.2", "TLSv1.3"}, {"TLSv1.3"}):
         raise ConfigError(
             f"option {PREFIX}ssl.enabled.protocols is {', '.join(sorted(names))!r}",
             you_want="TLSv1.2,TLSv1.3 or TLSv1.3",
+            because="who speaks TLS 1.2 speaks the newer one as well, where the broker does",
         )
     return names
+
+
+def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+    """Read `sasl.jaas.config`, the Java way to give a user and a password: the login module's short name, its options.
+
+    The text is never part of an error: it holds a password.
+    """
+    entry = _ENTRY.fullmatch(text)
+    if entry is None:
+        raise _malformed("it is not one `<module> required <options>;`")
+    options: dict[str, str] = {}
+    rest, position = entry["options"], 0
+    while rest[position:].strip():
+        option = _OPTION.match(rest, position)
+        if option is None:
+            raise _malformed('an option is not of the form name="value"')
+        quoted = option["quoted"]
+        options[option["name"]] = _ESCAPE.sub(r"\1", quoted) if quoted is not None else option["bare"]
+        position = option.end()
+    return entry["module"].rsplit(".", 1)[-1], options
+
+
+def _malformed(because: str) -> ConfigError:
+    return ConfigError(
+        "option kafka.sasl.jaas.config cannot be read",
+        you_want='org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";',
+        because=because,
+    )

@@ -16,6 +16,7 @@ from semel.protocol.batch_header import read_header, stamp_producer
 from semel.wire.topology import TopicPartition
 
 Batch = bytes | bytearray | memoryview
+# A sequence is an int32 without its sign: after the largest comes 0.
 SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -76,6 +77,7 @@ class PartitionQueue:
         """Whether the first waiting batch may go now."""
         if not self.waiting or self.failed or self.failure is not None:
             return False
+        # One batch until the first acknowledgement, see `produce`.
         return self.waiting[0].number < self.oldest_open + (under_way_max if self.batches else 1)
 
     def sent_first(self) -> None:
@@ -136,6 +138,7 @@ def stamped(batch: Batch, queue: PartitionQueue, producer: ProducerIdentity) -> 
             f"its producer is {'not' if header.is_transactional else ''}".rstrip(),
             you_want="encode_columns(…, transactional=True) exactly when there is a transactional id",
         )
+    # The stamp is written into the bytes, which may be somebody else's.
     data = bytearray(batch) if isinstance(batch, bytes) or memoryview(batch).readonly else batch
     stamp_producer(
         data,

@@ -6,17 +6,19 @@ Keeps: a password or key phrase is in no text made from the settings or from an 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from semel.errors import ConfigError
-from semel.wire.option_names import PREFIX, kafka_options
+from semel.protocol.clear_text import refuse_in_the_clear
+from semel.wire.option_names import PREFIX, connection_options
 from semel.wire.security import SaslSettings, SecurityProtocol, TlsSettings
 
 _ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d{1,5})")
 PORT_MAX = 65535
 MS_MAX = 2**31 - 1
+# Far above any fetch that is asked for; a larger announcement is no Kafka, or a broken broker.
 ANSWER_BYTES_MAX = 256 << 20
 
 
@@ -36,20 +38,40 @@ class WireSettings:
     retry_backoff_ms_max: int = 1_000
     answer_bytes_max: int = ANSWER_BYTES_MAX
 
+    @property
+    def addresses(self) -> str:
+        """Where to connect, as a user writes it."""
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
     @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> Self:
-        """Read the `kafka.*` options; keys without that prefix are not looked at. ConfigError for what is wrong."""
-        given = kafka_options(options)
+    def from_options(
+        cls, options: Mapping[str, object], *, instead: Mapping[str, str] | None = None, others: Collection[str] = ()
+    ) -> Self:
+        """Read `kafka.*` options that say how to connect; ConfigError for any other, and for what is wrong.
+
+        See `option_names.connection_options` for `instead` and `others`.
+        """
+        given = connection_options(options, instead=instead or {}, others=others)
         protocol = _protocol(given)
         numbers = {field: _number(given, name) for field, name in _NUMBERS.items() if name in given}
-        return cls(
+        sasl = SaslSettings.from_options(given, encrypted=protocol.encrypted) if protocol.authenticated else None
+        settings = cls(
             bootstrap=_addresses(given),
             protocol=protocol,
             tls=TlsSettings.from_options(given) if protocol.encrypted else None,
-            sasl=SaslSettings.from_options(given) if protocol.authenticated else None,
+            sasl=sasl,
             client_id=given.get("client.id", "semel"),
             **numbers,
         )
+        # Before anything connects. Addresses that brokers name later are checked in `Connection.open`.
+        for host, _ in settings.bootstrap:
+            settings.check_login(host)
+        return settings
+
+    def check_login(self, host: str) -> None:
+        """ConfigError when logging in at this host would show a password or token to the network."""
+        if self.sasl is not None and self.tls is None and not self.sasl.in_the_clear:
+            refuse_in_the_clear(self.sasl.mechanism, [host], prefix=PREFIX)
 
 
 _NUMBERS = {
@@ -86,8 +108,10 @@ def _check_agreement(given: Mapping[str, str], protocol: SecurityProtocol) -> No
     for prefix, used, wanted in (("sasl.", protocol.authenticated, "SASL_SSL"), ("ssl.", protocol.encrypted, "SSL")):
         stray = sorted(name for name in given if name.startswith(prefix))
         if stray and not used:
+            chosen = f"with {PREFIX}security.protocol={protocol}"
             raise ConfigError(
-                f"option {PREFIX}{stray[0]} has no effect with kafka.security.protocol={protocol}",
+                f"option {PREFIX}{stray[0]} has no effect "
+                + (chosen if "security.protocol" in given else f"without {PREFIX}security.protocol"),
                 you_want=f"{PREFIX}security.protocol={wanted}, or leave the option out",
                 because="the connection would be less protected than the options say",
             )
@@ -100,6 +124,7 @@ def _addresses(given: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
         raise ConfigError(
             f"option {PREFIX}bootstrap.servers is missing", you_want=f"{PREFIX}bootstrap.servers=host:port,host:port"
         )
+    # Twice the same address would be tried twice before another.
     return tuple(dict.fromkeys(addresses))
 
 

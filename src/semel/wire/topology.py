@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 from uuid import UUID
 
+from semel.protocol.topic_partition import TopicPartition
 
-class TopicPartition(NamedTuple):
-    """One partition of one topic, by name."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        """As people write it: `orders-3`."""
-        return f"{self.topic}-{self.partition}"
+__all__ = ["BrokerAddress", "Isolation", "PartitionInfo", "TopicInfo", "TopicPartition"]
 
 
 class Isolation(StrEnum):

@@ -6,7 +6,7 @@
     transaction.commit_offsets("orders-pipeline", offsets, deadline)
     transaction.end(deadline, commit=True)
 
-Keeps: S3 an unknown outcome of the end is asked for again, then reported as unknown, never guessed.
+Keeps: E3 an unknown outcome of the end is asked for again, then reported as unknown, never guessed.
 Why:   this is version 1 of the transaction protocol, which brokers of version 2 serve too: partitions are added by the
        driver before anything is written, and the end leaves the producer epoch as it was. In version 2 every end brings
        a new epoch and the first write adds its partition, which only works when one process does both. So requests stay
@@ -42,6 +42,7 @@ from semel.wire.send_queue import ProducerIdentity
 from semel.wire.topology import TopicPartition
 
 INIT_PRODUCER_ID_VERSION_MAX = 5
+# From version 4 on only brokers may ask.
 ADD_PARTITIONS_VERSION_MAX = 3
 TXN_OFFSET_COMMIT_VERSION_MIN = 3  # the first that says which generation commits: none
 TXN_OFFSET_COMMIT_VERSION_MAX = 4
@@ -61,6 +62,17 @@ class TransactionClient:
         self.identity: ProducerIdentity | None = None
         self._added = False
         self._commit_asked = False
+        self._ended: bool | None = None
+
+    @property
+    def outcome(self) -> bool | None:
+        """Whether the last transaction was committed, as far as this client knows by itself.
+
+        One that is still open counts as aborted: the next `begin` aborts it.
+        """
+        if self._added:
+            return None if self._commit_asked else False
+        return self._ended
 
     def begin(self, deadline: Deadline, *, anew: bool = False) -> ProducerIdentity:
         """Take a new producer epoch: fences every earlier owner and aborts what it left open.
@@ -89,7 +101,9 @@ class TransactionClient:
             ),
             deadline,
         )
+        # Not before there is an answer: until then the last transaction ended as it did.
         self._added = self._commit_asked = False
+        self._ended = None
         self.identity = ProducerIdentity(
             producer_id=answer.producer_id,
             producer_epoch=answer.producer_epoch,
@@ -97,14 +111,14 @@ class TransactionClient:
         )
         return self.identity
 
-    def _begun(self) -> ProducerIdentity:
+    def _require_identity(self) -> ProducerIdentity:
         if self.identity is None:
-            raise ConfigError("the transaction was not begun", you_want="transaction.begin(deadline) first")
+            raise ConfigError("the transaction has not been started", you_want="transaction.begin(deadline) first")
         return self.identity
 
     def add_partitions(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """Make partitions part of the transaction, before anything is written to them."""
-        identity = self._begun()
+        identity = self._require_identity()
         for partition in partitions:
             self._cluster.leader(partition, deadline)  # asked here, a wrong name fails at once
         if not partitions:
@@ -118,6 +132,7 @@ class TransactionClient:
                 for topic, numbers in by_topic(partitions).items()
             ],
         )
+        # Before the request leaves: if its answer is lost, there may be something to abort.
         self._added = True
         ask_coordinator(
             self._cluster,
@@ -143,21 +158,23 @@ class TransactionClient:
         """
         while True:
             if offsets:
-                self._add_group(group, deadline)
+                self.add_group(group, deadline)
                 self._add_offsets(group, offsets, deadline)
             asked = self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline)
             before = committed_offsets(self._cluster, group, deadline=deadline, require_stable=False)
             if self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline) == asked:
                 return before
 
-    def _add_group(self, group: str, deadline: Deadline) -> None:
-        identity = self._begun()
+    def add_group(self, group: str, deadline: Deadline) -> None:
+        """Make a group part of the transaction, before offsets of it are."""
+        identity = self._require_identity()
         message = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             group_id=group,
         )
+        # As for partitions: from here on there may be something to abort.
         self._added = True
         ask_coordinator(
             self._cluster,
@@ -178,7 +195,7 @@ class TransactionClient:
             Request(
                 kind=CoordinatorKind.GROUP,
                 key=group,
-                message=_offsets_message(self._begun(), group, offsets),
+                message=_offsets_message(self._require_identity(), group, offsets),
                 response=TxnOffsetCommitResponse,
                 codes=lambda answer: [row.error_code for topic in answer.topics for row in topic.partitions],
                 what=f"committing offsets of group {group!r} in transaction {self.transactional_id!r}",
@@ -204,7 +221,7 @@ class TransactionClient:
         Asking twice is harmless. OutcomeUnknownError when no answer came by the deadline: read the ledger. FencedError
         with outcome UNKNOWN when an earlier attempt had no answer and a newer owner has taken over since.
         """
-        self._begun()
+        self._require_identity()
         if not self._added:
             return
         try:
@@ -217,10 +234,11 @@ class TransactionClient:
             # Nothing was ever added on the broker's side, so there is nothing to abort.
         except ConnectionFailure as error:
             raise self._unknown_if_lost(error, commit=commit) from None
-        self._added = False
+        self._added, self._ended = False, commit
 
     def _ask_for_end(self, deadline: Deadline, *, commit: bool) -> None:
-        identity = self._begun()
+        identity = self._require_identity()
+        # A commit that was asked for once may have happened, whatever is asked for later.
         self._commit_asked |= commit
         message = EndTxnRequest(
             transactional_id=self.transactional_id,
@@ -248,7 +266,7 @@ class TransactionClient:
         return OutcomeUnknownError(
             f"no answer says whether transaction {self.transactional_id!r} was {'committed' if commit else 'aborted'}",
             because=error.summary,
-            next_command="begin anew: that ends the transaction, and then the ledger tells",
+            next_command="begin a new transaction: that ends this one, and then the ledger says which rows are there",
         )
 
 

@@ -22,11 +22,13 @@ def open_socket(address: BrokerAddress, settings: WireSettings, deadline: Deadli
     if limit.expired:
         raise _failure(address, "no time was left to connect")
     try:
+        # 0 would make a socket that does not wait at all.
         plain = socket.create_connection((address.host, address.port), timeout=limit.left_s or 0.001)
     except TimeoutError:
         raise _failure(address, f"no connection within {limit.limit_ms:.0f} ms") from None
     except (OSError, UnicodeError) as error:
         raise _failure(address, getattr(error, "strerror", None) or str(error)) from None
+    # Requests are written whole. To wait for more bytes would only delay them.
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return plain if settings.tls is None else _encrypted(plain, address, settings.tls, limit)
 

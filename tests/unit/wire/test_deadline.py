@@ -5,7 +5,7 @@ import pytest
 from semel.errors import BrokerError, ConnectionFailure, FencedError, Outcome
 from semel.protocol.error_codes import ErrorCode
 from semel.wire.answers import Backoff, code_of, error_of
-from semel.wire.deadline import Deadline
+from semel.wire.deadline import CALLED_OFF_MS, Deadline
 from semel.wire.settings import WireSettings
 
 SETTINGS = WireSettings(bootstrap=(("a", 1),), retry_backoff_ms=1, retry_backoff_ms_max=4)
@@ -59,3 +59,26 @@ def test_an_attempt_cut_off_by_the_deadline_does_not_hide_the_reason() -> None:
     with pytest.raises(ConnectionFailure, match="wrong door") as raised:
         backoff.wait(ConnectionFailure("the time is up"))
     assert raised.value.outcome is Outcome.UNKNOWN
+
+
+def test_little_time_is_left_once_nobody_wants_the_result() -> None:
+    called_off = False
+    deadline = Deadline.after_ms(60_000, lambda: called_off)
+    backoff = Backoff(SETTINGS, deadline)
+    backoff.wait(ConnectionFailure("down"))
+    assert deadline.left_ms > CALLED_OFF_MS
+    called_off = True
+    backoff.wait(ConnectionFailure("down"))
+    left_ms = deadline.left_ms
+    assert left_ms <= CALLED_OFF_MS
+    backoff.wait(ConnectionFailure("down"))
+    assert deadline.left_ms < left_ms  # not so much again
+
+
+@pytest.mark.parametrize(("attempts", "words"), [(1, "gave up after 1 attempt in"), (3, "gave up after 3 attempts in")])
+def test_whoever_gives_up_says_after_how_many_attempts(attempts: int, words: str) -> None:
+    backoff = Backoff(SETTINGS, Deadline.after_ms(0))
+    backoff.attempts = attempts - 1
+    with pytest.raises(ConnectionFailure) as given_up:
+        backoff.wait(ConnectionFailure("down"))
+    assert given_up.value.because == f"{words} 0 ms, the time allowed"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from semel.errors import ConfigError
-from semel.wire.option_names import FIXED, PASSED_OVER, REFUSED, USED, USED_ABOVE
+from semel.wire.option_names import CONNECTION, READING, REFUSED, SAME, TUNING, WRITING
 from semel.wire.security import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
 from semel.wire.settings import WireSettings
 
@@ -52,8 +52,51 @@ def test_addresses_that_lead_nowhere_are_refused(text: str) -> None:
         WireSettings.from_options({"kafka.bootstrap.servers": text})
 
 
-def test_options_of_others_are_not_looked_at() -> None:
-    assert WireSettings.from_options(BOOTSTRAP | {"subscribe": "t", "path": "x"}) == settings()
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("Security.Protocol", "kafka.security.protocol"),
+        ("sasl.password", "kafka.sasl.password"),
+        ("sasl.pasword", "kafka.sasl.password"),
+        ("kafkasasl.password", "kafka.sasl.password"),
+        ("subscribe", ""),
+    ],
+)
+def test_a_name_without_its_prefix_is_refused_and_spelt_out(name: str, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=rf"option {name.lower()} (needs a prefix|is unknown)") as refused:
+        WireSettings.from_options(BOOTSTRAP | {name: SECRET})
+    assert refused.value.you_want == wanted
+    assert SECRET not in str(refused.value)
+
+
+def test_a_name_that_is_given_twice() -> None:
+    with pytest.raises(ConfigError, match="given twice") as refused:
+        WireSettings.from_options(BOOTSTRAP | {"kafka.sasl.password": SECRET, "KAFKA.sasl.Password": SECRET + "2"})
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", sorted(CONNECTION - {"ssl.endpoint.identification.algorithm"}))
+@pytest.mark.parametrize("nothing", ["", " ", None])
+def test_a_value_that_is_missing(name: str, nothing: str | None) -> None:
+    with pytest.raises(ConfigError, match=rf"kafka\.{name}"):
+        WireSettings.from_options(BOOTSTRAP | {f"kafka.{name}": nothing})
+
+
+def test_values_need_not_be_text() -> None:
+    assert WireSettings.from_options(BOOTSTRAP | {"kafka.request.timeout.ms": 5}).request_timeout_ms == 5
+
+
+def test_names_are_text() -> None:
+    with pytest.raises(ConfigError, match="name of an option is text"):
+        WireSettings.from_options(BOOTSTRAP | {7: "x"})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_two_names_of_one_setting(first: str, second: str) -> None:
+    with pytest.raises(ConfigError, match="given both") as refused:
+        settings(security_protocol="SASL_SSL", **{first: SECRET, second: SECRET})
+    assert SECRET not in str(refused.value)
 
 
 def test_names_may_come_in_any_case() -> None:
@@ -80,11 +123,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_what_only_tunes_java_is_passed_over() -> None:
-    assert settings(**dict.fromkeys(PASSED_OVER | USED_ABOVE, "1")) == settings()
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(READING | WRITING | TUNING | REFUSED.keys()))
 def test_what_cannot_work_is_refused_with_a_reason(name: str) -> None:
     with pytest.raises(ConfigError, match="not supported") as refused:
         settings(**{name: SECRET})
@@ -92,17 +131,8 @@ def test_what_cannot_work_is_refused_with_a_reason(name: str) -> None:
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"), [("acks", "1"), ("enable.idempotence", "false"), ("enable.auto.commit", "true")]
-)
-def test_what_would_weaken_the_guarantee_is_refused(name: str, wrong: str) -> None:
-    assert settings(**{name: FIXED[name][0]}) == settings()
-    with pytest.raises(ConfigError, match=name):
-        settings(**{name: wrong})
-
-
 def test_each_option_is_on_one_list() -> None:
-    lists = [USED, USED_ABOVE, PASSED_OVER, frozenset(FIXED), frozenset(REFUSED)]
+    lists = [CONNECTION, READING, WRITING, TUNING, frozenset(REFUSED)]
     assert sum(map(len, lists)) == len(frozenset().union(*lists))
 
 
@@ -133,6 +163,41 @@ def test_protection_that_would_have_no_effect_is_refused(name: str, protocol: st
             if "SASL" in protocol
             else {"security_protocol": protocol, name: "x"}
         )
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CONNECTION if name.startswith(("sasl.", "ssl."))))
+def test_credentials_without_a_protocol_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"kafka\.{name} has no effect without kafka\.security\.protocol") as refused:
+        settings(**{name: SECRET})
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "name"),
+    [
+        ("OAUTHBEARER", "sasl.username"),
+        ("OAUTHBEARER", "sasl.password"),
+        ("OAUTHBEARER", "sasl.jaas.config"),
+        ("PLAIN", "sasl.login.callback.handler.class"),
+    ],
+)
+def test_a_login_that_the_mechanism_does_not_use(mechanism: str, name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"kafka\.{name} has no effect with kafka\.sasl\.mechanism={mechanism}"
+    ) as refused:
+        sasl(sasl_mechanism=mechanism, **{name: SECRET})
+    assert SECRET not in str(refused.value)
+
+
+def test_a_key_password_without_a_key() -> None:
+    with pytest.raises(ConfigError, match="no effect without a private key"):
+        tls(ssl_key_password=SECRET)
+
+
+@pytest.mark.parametrize("store", ["ssl_truststore", "ssl_keystore"])
+def test_a_kind_of_store_that_only_java_reads(store: str) -> None:
+    with pytest.raises(ConfigError, match="only Java reads"):
+        tls(**{f"{store}_type": "JKS"})
 
 
 @pytest.mark.parametrize("name", ["sasl_mechanism", "sasl_mechanisms"])
@@ -183,7 +248,7 @@ def test_a_token_comes_from_an_importable_function() -> None:
     assert read == SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, token_source="pkg.tokens:fresh")
 
 
-@pytest.mark.parametrize("source", ["", "org.example.TokenHandler", "pkg:", ":f", "a b:c", "pkg:f()"])
+@pytest.mark.parametrize("source", ["org.example.TokenHandler", "pkg:", ":f", "a b:c", "pkg:f()"])
 def test_a_token_source_that_cannot_be_imported_is_refused(source: str) -> None:
     with pytest.raises(ConfigError, match="OAUTHBEARER"):
         sasl(sasl_mechanism="OAUTHBEARER", **{"sasl.login.callback.handler.class": source})
@@ -229,6 +294,7 @@ def test_the_host_name_check(text: str, checked: bool) -> None:
     [
         ("ssl_endpoint_identification_algorithm", "ldaps"),
         ("ssl_enabled_protocols", "TLSv1"),
+        ("ssl_enabled_protocols", "TLSv1.2"),
         ("ssl_enabled_protocols", ""),
     ],
 )
@@ -248,8 +314,38 @@ def test_settings_reach_a_task_unchanged_and_show_no_secret() -> None:
         sasl_username="alice",
         sasl_password=SECRET,
         ssl_key_password=SECRET,
+        ssl_keystore_location="both.pem",
         ssl_ca_pem=f"-----BEGIN {SECRET}",
     )
     assert pickle.loads(pickle.dumps(read)) == read
     assert hash(pickle.loads(pickle.dumps(read))) == hash(read)
     assert SECRET not in f"{read!r} {read} {read.sasl!r} {read.tls!r}"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": SECRET},
+        {"sasl_mechanism": "plain", "sasl_jaas_config": PLAIN_JAAS},
+        {"sasl_mechanism": "OAUTHBEARER", "sasl_login_callback_handler_class": "a.b:c"},
+    ],
+)
+def test_what_shows_the_password_needs_tls_loopback_or_leave(login: dict[str, str]) -> None:
+    clear = login | {"security_protocol": "SASL_PLAINTEXT"}
+    for away in ("kafka.example:1", "localhost:1,10.0.0.1:1"):
+        with pytest.raises(ConfigError, match="unencrypted") as refused:
+            settings(**clear, bootstrap_servers=away)
+        assert "kafka.sasl.in.the.clear=allowed" in refused.value.you_want
+        assert SECRET not in f"{refused.value}{refused.value.__dict__}"
+        assert settings(**clear, bootstrap_servers=away, sasl_in_the_clear="allowed").sasl
+        assert settings(**login, security_protocol="SASL_SSL", bootstrap_servers=away).sasl
+    assert settings(**clear, bootstrap_servers="127.0.0.1:1,[::1]:1,localhost:1").sasl
+
+
+def test_leave_that_allows_nothing_is_refused() -> None:
+    login = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "a", "sasl_password": "b"}
+    for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+        with pytest.raises(ConfigError, match="no effect here"):
+            settings(**login, security_protocol=protocol, sasl_in_the_clear="allowed")
+    with pytest.raises(ConfigError, match=r"in\.the\.clear is 'maybe'"):
+        settings(**login, security_protocol="SASL_PLAINTEXT", sasl_in_the_clear="maybe")
