@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 
 import semel
-from semel.broker.intercept import AnswerError, DropRequest, Hook, Seen
+from semel.broker.runtime.intercept import AnswerError, DropRequest, Hook, Seen
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -261,6 +261,7 @@ def test_both_libraries_share_a_group_that_its_coordinator_s_restart_does_not_mo
     assert crew.described().group_epoch == epoch
 
 
+@pytest.mark.quick(1)
 @EACH
 def test_consume_process_produce_gives_each_record_once_while_members_come_and_go(
     cluster: semel.Cluster, crew: Crew, library: str

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import semel
-from semel.broker.intercept import Delay
+from semel.broker.runtime.intercept import Delay
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.fetch import FetchRequest
 from tests.clients.choice import each

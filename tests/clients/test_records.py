@@ -51,6 +51,7 @@ def test_a_record_of_nulls_stays_one(driver: Driver, drivers: Drivers, topic: st
         assert_read_by(reader, topic, [Sent()])
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(("driver", "codec"), TRIES, indirect=["driver"])
 def test_every_client_reads_every_codec_of_every_other(
     cluster: semel.Cluster, driver: Driver, drivers: Drivers, topic: str, codec: str

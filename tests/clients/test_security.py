@@ -59,6 +59,7 @@ def test_tls(tls: semel.Cluster, jvms: Jvms, name: str) -> None:
     _write_and_read(name, _endpoint(tls), jvms, f"tls-{name}")
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", EVERYBODY)
 def test_password_over_tls(tls_and_users: semel.Cluster, jvms: Jvms, name: str, mechanism: str) -> None:

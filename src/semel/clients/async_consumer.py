@@ -5,27 +5,30 @@
             await bill(batch)
 
 What blocks runs in one thread of the consumer's own, in short turns, so that a cancelled task leaves nothing behind
-that waits for ever. A batch that was under way when the task was cancelled is read again.
+that waits for ever. A batch that was under way when the task was cancelled is read again. A consumer that was being
+opened is closed again, so that it holds no partitions.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from semel.clients.consumer import RECORDS_MAX, WAIT_MS_MAX, Consumer
-from semel.clients.records import Batch, Record, TopicPartition
+from semel.clients.handing_out import note
+from semel.clients.records import Batch, Record
 from semel.clients.settings import Value
 from semel.clients.steps import OnStep, ignore_step
 from semel.clients.stores import Store
+from semel.clients.worker import Worker
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
+from semel.protocol.topic_partition import TopicPartition
 
 TURN_MS = 200
-T = TypeVar("T")
 
 
 class AsyncConsumer:
@@ -57,7 +60,8 @@ class AsyncConsumer:
             on_step=on_step,
         )
         self._inner: Consumer | None = None
-        self._work = ThreadPoolExecutor(1, "semel-consumer")
+        self._is_closed = False
+        self.worker = Worker("consumer")
 
     @property
     def inner(self) -> Consumer:
@@ -66,33 +70,14 @@ class AsyncConsumer:
             raise ConfigError("the consumer is not open", you_want="async with semel.AsyncConsumer(…) as consumer: …")
         return self._inner
 
-    async def _blocking(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._work, call, *arguments)
-
-    async def batches(
-        self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None
-    ) -> AsyncIterator[Batch]:
+    def batches(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> AsyncBatches:
         """As `Consumer.batches`."""
-        loop, idle_since = asyncio.get_running_loop(), None
-        while True:
-            batch = await self._blocking(self.inner.next_batch, records_max, TURN_MS)
-            if batch is not None:
-                idle_since = None
-                yield batch
-                self.inner.finish_batch()
-                continue
-            idle_since = idle_since or loop.time() - TURN_MS / 1000
-            if idle_ms_max is not None and (loop.time() - idle_since) * 1000 >= idle_ms_max:
-                return
+        return AsyncBatches(self, records_max, idle_ms_max)
 
-    async def records(
-        self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None
-    ) -> AsyncIterator[Record]:
+    def records(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> AsyncIterator[Record]:
         """As `Consumer.records`."""
         self.inner.refuse_records()
-        async for batch in self.batches(records_max=records_max, idle_ms_max=idle_ms_max):
-            for record in self.inner.each_record(batch):
-                yield record
+        return AsyncRecords(self.inner, self.batches(records_max=records_max, idle_ms_max=idle_ms_max))
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Records for ever, one by one."""
@@ -100,7 +85,7 @@ class AsyncConsumer:
 
     async def commit(self) -> None:
         """As `Consumer.commit`."""
-        await self._blocking(self.inner.commit)
+        await self.worker.run(self.inner.commit_finished, sys.exception() is not None)
 
     @property
     def commits_refused(self) -> int:
@@ -109,17 +94,24 @@ class AsyncConsumer:
 
     async def assignment(self) -> frozenset[TopicPartition]:
         """As `Consumer.assignment`, which may have to wait for its turn."""
-        return await self._blocking(lambda: self.inner.assignment)
+        return await self.worker.run(lambda: self.inner.assignment)
 
     async def close(self) -> None:
         """As `Consumer.close`."""
-        if self._inner is not None:
-            await self._blocking(self._inner.close)
-        self._work.shutdown(wait=False)
+        if self._inner is None or self._is_closed:
+            return
+        self._is_closed = True
+        worker = self.worker
+        try:
+            await worker.finish(self._inner.close)
+        finally:
+            worker.end()
 
     async def __aenter__(self) -> Self:
         """Join the group."""
-        self._inner = await self._blocking(self._open)
+        self.worker = self.worker.usable()
+        self._is_closed = False
+        self._inner = await self.worker.open(self._open)
         return self
 
     async def __aexit__(
@@ -127,3 +119,76 @@ class AsyncConsumer:
     ) -> None:
         """Leave the group."""
         await self.close()
+
+
+class AsyncBatches(AsyncIterator[Batch]):
+    """Batches for ever, or until nothing came for a while.
+
+    Why: a class and not a generator, for a loop that is left must be known at once. An asynchronous generator hears of
+         it when the loop has time, and a `consumer.commit()` in a `finally` comes before that.
+    """
+
+    def __init__(self, consumer: AsyncConsumer, records_max: int, idle_ms_max: float | None) -> None:
+        """Nothing is handed out yet."""
+        self._consumer = consumer
+        self._records_max, self._idle_ms_max = records_max, idle_ms_max
+        self._batch: Batch | None = None
+        self._is_over = False
+
+    async def __anext__(self) -> Batch:
+        """The last one is finished; wait for the next."""
+        inner, loop = self._consumer.inner, asyncio.get_running_loop()
+        if self._batch is not None:
+            inner.finish_batch(self._batch)
+            self._batch = None
+        idle_since = loop.time()
+        while not self._is_over:
+            self._batch = await self._next(inner)
+            if self._batch is not None:
+                note(inner)
+                return self._batch
+            is_idle = self._idle_ms_max is not None and (loop.time() - idle_since) * 1000 >= self._idle_ms_max
+            self._is_over = self._is_over or is_idle
+        raise StopAsyncIteration
+
+    async def _next(self, inner: Consumer) -> Batch | None:
+        try:
+            return await self._consumer.worker.run(inner.next_batch, self._records_max, TURN_MS)
+        except asyncio.CancelledError:
+            # A batch that is on its way now reaches nobody, so that no commit may count it.
+            self._consumer.worker.submit(inner.leave_last)
+            raise
+
+    async def aclose(self) -> None:
+        """Hand out nothing more; the batch that is in the user's hands is given up."""
+        self._is_over = True
+        self.leave()
+
+    def leave(self) -> None:
+        """The loop is over."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._consumer.inner.leave_batch(batch)
+
+    def __del__(self) -> None:
+        """A loop that is left by `break` or an exception lets its iterator go."""
+        self.leave()
+
+
+class AsyncRecords(AsyncIterator[Record]):
+    """The records of batches, one by one."""
+
+    def __init__(self, inner: Consumer, batches: AsyncBatches) -> None:
+        """Nothing is handed out yet."""
+        self._inner, self._batches = inner, batches
+        self._records: Iterator[Record] = iter(())
+
+    async def __anext__(self) -> Record:
+        """The last one is finished; wait for the next."""
+        while (record := next(self._records, None)) is None:
+            self._records = self._inner.each_record(await anext(self._batches))
+        return record
+
+    async def aclose(self) -> None:
+        """Hand out nothing more; the record that is in the user's hands is given up."""
+        await self._batches.aclose()

@@ -6,35 +6,82 @@
 
 `await send(…)` waits for room in the queue and gives a future; awaiting that gives the delivery. A thread serves the
 library's reports and hands them to the loop by the handful. What blocks runs in one thread of the producer's own.
+
+A task may be cancelled at any `await`: a send that waited for room was not made; a transaction that was open, or was
+being opened, is aborted; a commit under way goes on to its end, and whoever comes next waits for that.
+
+Keeps: K2 a send has one outcome: a failure that nobody awaited is told by the next flush, or by close.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from semel.clients.async_consumer import AsyncConsumer
-from semel.clients.delivery import Delivered, delivered, delivery_failure
+from semel.clients.delivery import Delivered, Failures, delivered, delivery_failure
 from semel.clients.failures import KafkaFailure
+from semel.clients.handing_out import batches_in_hand
 from semel.clients.producer import WAIT_MS_MAX, Exactly, Kind, Plain, Producer, Transactional
-from semel.clients.sending import Headers, Payload, Sender
+from semel.clients.sending import SLICE_S, Headers, Payload, Sender
 from semel.clients.settings import Value
 from semel.clients.steps import OnStep, ignore_step
 from semel.clients.transaction import Transaction
-from semel.errors import ConfigError
+from semel.clients.worker import Worker
+from semel.errors import ConfigError, SemelError
 from semel.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 SERVE_S = 0.1
-P = ParamSpec("P")
-T = TypeVar("T")
-Settled = tuple["asyncio.Future[Delivered]", KafkaFailure | None, "Message"]
+UNSEEN_MAX = 1_000  # failures that are kept before somebody looks which of them were awaited
+
+
+class AsyncDelivery:
+    """The library's report of one send, and the future that waits for it on the loop."""
+
+    __slots__ = ("_reports", "failure", "future", "message")
+
+    def __init__(self, future: asyncio.Future[Delivered], reports: Reports) -> None:
+        """Nothing is reported yet."""
+        self.future = future
+        self._reports = reports
+        self.failure: SemelError | None = None
+
+    def __call__(self, error: KafkaFailure | None, message: Message) -> None:
+        """Take the report, in whatever thread it comes."""
+        self.message = message
+        if error is not None:
+            self.failure = delivery_failure(error, message.topic() or "")
+            self._reports.failures.unseen[self] = None
+        self._reports.add(self)
+
+    def settle(self) -> None:
+        """Tell whoever awaits the future, on the loop."""
+        if self.future.done():
+            return  # cancelled: nobody waits for it
+        if self.failure is None:
+            self.future.set_result(delivered(self.message))
+        else:
+            self.future.set_exception(self.failure)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether somebody has awaited the failure: asyncio keeps a note of that, to warn where nobody has."""
+        return self.future.done() and not self.future.cancelled() and not self.future._log_traceback
+
+    def error(self) -> SemelError | None:
+        """Why it failed, unless somebody has awaited that; after this somebody has."""
+        if self.is_seen:
+            return None
+        if self.future.done() and not self.future.cancelled():
+            self.future.exception()
+        return self.failure
 
 
 class Reports:
@@ -43,13 +90,15 @@ class Reports:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Nothing is reported yet."""
         self._loop = loop
-        self._settled: list[Settled] = []
+        self._settled: list[AsyncDelivery] = []
         self._lock = threading.Lock()
+        self.failures = Failures()  # replaced by the producer's own
+        self._unseen_max = UNSEEN_MAX
 
-    def add(self, settled: Settled) -> None:
+    def add(self, delivery: AsyncDelivery) -> None:
         """From any thread; the loop is woken once for all that comes before it looks."""
         with self._lock:
-            self._settled.append(settled)
+            self._settled.append(delivery)
             is_first = len(self._settled) == 1
         if is_first and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._settle)
@@ -57,42 +106,86 @@ class Reports:
     def _settle(self) -> None:
         with self._lock:
             settled, self._settled = self._settled, []
-        for future, error, message in settled:
-            if future.done():
-                continue  # cancelled: nobody waits for it
-            if error is None:
-                future.set_result(delivered(message))
-            else:
-                future.set_exception(delivery_failure(error, message.topic() or ""))
-                future.exception()  # a result that nobody asks for is no reason for a warning
+        for delivery in settled:
+            delivery.settle()
+        if len(self.failures.unseen) > self._unseen_max:
+            self._forget_seen()
+
+    def _forget_seen(self) -> None:
+        """Nothing says when a failure is awaited, so whoever never flushes would keep them all."""
+        unseen = self.failures.unseen
+        for delivery in [one for one in unseen if isinstance(one, AsyncDelivery) and one.is_seen]:
+            unseen.pop(delivery, None)
+        self._unseen_max = max(UNSEEN_MAX, 2 * len(unseen))
+
+    async def tell(self) -> None:
+        """Raise the first failure that nobody has awaited; whoever waits for one just now gets it first."""
+        self._settle()
+        turn = self._loop.create_future()
+        self._loop.call_soon(turn.set_result, None)
+        await turn
+        self.failures.tell()
+
+
+class ReportServer:
+    """The thread that serves the library's reports of one producer, from its opening to its end."""
+
+    def __init__(self, producer: Producer[Any]) -> None:
+        """Serve from now on."""
+        self.producer = producer
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="semel-reports", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            self.producer.serve(SERVE_S)
+
+    def end(self) -> None:
+        """Let all reports come, then end the producer and the thread."""
+        try:
+            self.producer.wait_for_last_reports()
+        finally:
+            self.producer.end(is_told=False)
+            self._over.set()
+            self._thread.join()
 
 
 class AsyncSender:
     """What a producer and a transaction share."""
 
-    def __init__(self, work: ThreadPoolExecutor, reports: Reports) -> None:
-        """`work` runs what blocks."""
-        self._work = work
+    def __init__(self, worker: Worker, reports: Reports) -> None:
+        """`worker` does what blocks."""
+        self._worker = worker
         self._reports = reports
 
-    async def _blocking(self, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._work, lambda: call(*arguments, **named))
-
     async def _send(self, sender: Sender, *record: object) -> None:
-        """Hand a record over; wait for room when there is none."""
+        """Hand a record over; wait for room when there is none. A task that is cancelled then has sent nothing."""
         try:
             sender.produce(*record)
+        except BufferError:
+            await self._send_later(sender, *record)
         except Exception as error:  # noqa: BLE001 - told apart there
-            await self._blocking(sender.send_again, error, *record)
+            raise sender.send_failure(error, str(record[0])) from None
+
+    async def _send_later(self, sender: Sender, *record: object) -> None:
+        deadline = time.monotonic() + sender.wait_s_max
+        while time.monotonic() < deadline:
+            await self._worker.run(sender.serve, SLICE_S)
+            try:
+                sender.produce(*record)
+            except BufferError:
+                continue
+            return
+        raise sender.queue_full(str(record[0]))
 
 
 class AsyncTransaction(AsyncSender):
     """One transaction; made by `AsyncProducer.transaction()`."""
 
-    def __init__(self, work: ThreadPoolExecutor, reports: Reports, inner: Transaction) -> None:
+    def __init__(self, worker: Worker, reports: Reports, inner: Transaction) -> None:
         """Nothing is begun yet."""
-        super().__init__(work, reports)
+        super().__init__(worker, reports)
         self._inner = inner
 
     async def send(
@@ -110,19 +203,22 @@ class AsyncTransaction(AsyncSender):
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
         """As `Transaction.commit_offsets`."""
-        await self._blocking(self._inner.commit_offsets, consumer.inner)
+        await self._worker.run(self._inner.commit_offsets, consumer.inner)
 
     async def __aenter__(self) -> Self:
         """Begin."""
-        await self._blocking(self._inner.__enter__)
+        try:
+            await self._worker.run(self._inner.__enter__)
+        except asyncio.CancelledError as error:
+            self._worker.submit(self._inner.give_up, error)  # it may be open by now, and nobody has it
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, or abort when the work failed or was cancelled."""
-        ending = self._blocking(self._inner.__exit__, kind, error, trace)
-        await asyncio.shield(asyncio.ensure_future(ending))
+        await self._worker.finish(self._inner.end, error, batches_in_hand())
 
 
 class AsyncProducer(AsyncSender, Generic[Kind]):
@@ -151,10 +247,10 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
     ) -> None: ...
     def __init__(self, bootstrap: str, **options: Any) -> None:
         """As `Producer`; nothing is opened before `async with`."""
+        self._worker = Worker("producer")
         self._open = lambda: Producer(bootstrap, **options)
         self._inner: Producer[Any] | None = None
-        self._server: threading.Thread | None = None
-        self._over = threading.Event()
+        self._server: ReportServer | None = None
 
     @property
     def inner(self) -> Producer[Any]:
@@ -165,15 +261,11 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
 
     async def __aenter__(self) -> Self:
         """Open; with a transactional id this takes it over."""
-        super().__init__(ThreadPoolExecutor(1, "semel-producer"), Reports(asyncio.get_running_loop()))
-        self._inner = await self._blocking(self._open)
-        self._server = threading.Thread(target=self._serve, name="semel-reports", daemon=True)
-        self._server.start()
+        super().__init__(self._worker.usable(), Reports(asyncio.get_running_loop()))
+        self._inner = await self._worker.open(self._open)
+        self._reports.failures = self._inner.failures
+        self._server = ReportServer(self._inner)
         return self
-
-    def _serve(self) -> None:
-        while not self._over.is_set():
-            self.inner.serve(SERVE_S)
 
     async def send(
         self,
@@ -188,36 +280,43 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
         """As `Producer.send`: waits for room only; await the result for the delivery."""
         inner = self.inner
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
-
-        def report(error: KafkaFailure | None, message: Message) -> None:
-            self._reports.add((future, error, message))
-
+        report = AsyncDelivery(future, self._reports)
         await self._send(inner, topic, value, key, partition, report, None, timestamp_ms, headers)
         return future
 
     def transaction(self: AsyncProducer[Transactional]) -> AsyncTransaction:
         """As `Producer.transaction`, for `async with`."""
-        return AsyncTransaction(self._work, self._reports, self.inner.transaction())
+        return AsyncTransaction(self._worker, self._reports, self.inner.transaction())
 
     async def settle(self: AsyncProducer[Transactional]) -> None:
         """As `Producer.settle`."""
-        await self._blocking(self.inner.settle)
+        await self._worker.run(self.inner.settle)
 
     async def flush(self, wait_s_max: float | None = None) -> None:
         """As `Producer.flush`."""
-        await self._blocking(self.inner.flush, wait_s_max)
+        await self._worker.run(self.inner.wait_for_reports, wait_s_max)
+        await self._reports.tell()
 
     async def close(self) -> None:
         """As `Producer.close`."""
         if self._server is None:
             return
+        # Only what was open when this began is ended: a task that is cancelled here may open the producer again while
+        # the thread still closes the old one.
+        server, self._server = self._server, None
+        producer, worker, reports = server.producer, self._worker, self._reports
         try:
-            await self._blocking(self.inner.close)
+            await worker.finish(server.end)
+            await reports.tell()
+        except asyncio.CancelledError:
+            raise  # nobody was told what failed: the end of the process does it
+        except SemelError:
+            producer.end()
+            raise
+        else:
+            producer.end()
         finally:
-            self._over.set()
-            await self._blocking(self._server.join)
-            self._server = None
-            self._work.shutdown(wait=False)
+            worker.end()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

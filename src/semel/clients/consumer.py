@@ -17,36 +17,36 @@ Keeps: K1 a contradicting setting is refused; K4 an unfinished record is neither
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from semel.clients.failures import failure
-from semel.clients.library import close_refusal, confluent, fork_refusal, never_free, tell_of_forks
+from semel.clients.batch_reader import BatchReader
+from semel.clients.handing_out import HandsOut, note
+from semel.clients.library import close_refusal, fork_refusal, never_free, tell_of_forks
 from semel.clients.membership import Membership
-from semel.clients.progress import Ending, Offsets, Progress
-from semel.clients.records import Batch, Record, TopicPartition, first_offsets
+from semel.clients.progress import Ending, Offsets
+from semel.clients.records import Batch, Life, Record
 from semel.clients.setting_names import Role
-from semel.clients.settings import Value, client_settings, read, refusal
-from semel.clients.settings_rules import OFFSETS_RULE
+from semel.clients.settings import Value, beside_arguments, client_settings, read
 from semel.clients.steps import ClientStep, OnStep, ignore_step
-from semel.errors import ConfigError, FencedError, Outcome, SemelError
+from semel.clients.topic_lives import TopicLives
+from semel.errors import ConfigError, FencedError, SemelError
 from semel.guarantee import Guarantee
+from semel.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
-
     from semel.clients.stores import Store
 
 WAIT_MS_MAX = 60_000
 RECORDS_MAX = 1_000
-POLL_S = 0.5
+POLL_S, COMMIT_AGAIN_S = 0.5, 0.05
 POLL_INTERVAL_MS = 300_000
-END_OF_PARTITION, POLLED_LATE = -191, -147
 
 
-class Consumer:
+class Consumer(HandsOut):
     """One member of a group."""
 
     def __init__(
@@ -66,48 +66,47 @@ class Consumer:
 
         A batch that takes longer than `keep_alive_ms` (a third of max.poll.interval.ms) is kept ours in the background.
         """
-        self.guarantee = Guarantee.parse(guarantee)
-        self.group, self.store = group, store
-        given = {"group.id": group, **(settings or {})}
+        super().__init__(Guarantee.parse(guarantee), store)
+        self.group = group
+        arguments = {"bootstrap.servers": ("bootstrap", bootstrap), "group.id": ("group", group)}
+        given = {"group.id": group, **beside_arguments(Role.CONSUMER, settings, arguments)}
         merged = client_settings(Role.CONSUMER, self.guarantee, bootstrap, given)
         if isinstance(topics, str) or not topics:
             raise ConfigError(f"topics={topics!r} is no list of topics", you_want='topics=["orders"]')
         if store is not None and self.guarantee is not Guarantee.EXACTLY_ONCE:
             raise self._misuse(f"Consumer(…, guarantee={self.guarantee.name}, store=…)", "guarantee=EXACTLY_ONCE")
         self._on_step = on_step
-        self._ended: SemelError | None = None
-        self._ask_commit: Callable[[], None] = lambda: None
-        self._progress = Progress()
         interval_ms = read(Role.CONSUMER, merged).number("max.poll.interval.ms") or POLL_INTERVAL_MS
         self._member = Membership(
             merged,
             self._progress,
+            TopicLives(merged, wait_ms_max / 1000),
             wait_s_max=wait_ms_max / 1000,
             keep_alive_s=(keep_alive_ms or interval_ms / 3) / 1000,
             revoke_wait_s=interval_ms / 2000,
             read_positions=self._stored_positions if store is not None else None,
             commits_on_revoke=self.guarantee is Guarantee.AT_LEAST_ONCE,
         )
+        self._reader = BatchReader(self, self._member, on_step)
         tell_of_forks(self)
         self._member.subscribe(list(topics))
 
-    def _stored_positions(self, places: list[TopicPartition], begin: Callable[[TopicPartition], int]) -> Offsets:
+    def _stored_positions(
+        self, places: list[TopicPartition], begin: Callable[[TopicPartition], int], lives: Mapping[str, Life]
+    ) -> Offsets:
         assert self.store is not None
-        return self.store.offsets(self.group, places, begin)
-
-    def _misuse(self, you_wrote: str, you_want: str) -> SemelError:
-        return refusal(OFFSETS_RULE, self.guarantee, you_wrote=you_wrote, you_want=you_want)
+        return self.store.offsets(self.group, places, begin, lives)
 
     def batches(self, *, records_max: int = RECORDS_MAX, idle_ms_max: float | None = None) -> Iterator[Batch]:
         """Batches for ever, or until nothing came for `idle_ms_max`."""
         while (batch := self.next_batch(records_max, idle_ms_max)) is not None:
-            yield batch
-            self.finish_batch()
-
-    def finish_batch(self) -> None:
-        """The batch in the user's hands is done, unless a transaction or store has said how it ended."""
-        if self._progress.ending is Ending.OPEN:
-            self._progress.end(Ending.FINISHED)
+            note(self)
+            try:
+                yield batch
+            except GeneratorExit:
+                self.leave_batch(batch)
+                raise
+            self.finish_batch(batch)
 
     def __iter__(self) -> Iterator[Record]:
         """Records for ever, one by one."""
@@ -118,18 +117,6 @@ class Consumer:
         self.refuse_records()
         for batch in self.batches(records_max=records_max, idle_ms_max=idle_ms_max):
             yield from self.each_record(batch)
-
-    def refuse_records(self) -> None:
-        """Exactly once has offsets of whole batches only."""
-        if self.guarantee is Guarantee.EXACTLY_ONCE:
-            raise self._misuse("for record in consumer", "for batch in consumer.batches()")
-
-    def each_record(self, batch: Batch) -> Iterator[Record]:
-        """The records of the batch in hand, each counted as done when the next is asked for."""
-        for number, record in enumerate(batch, start=1):
-            self._progress.records_handed = number
-            yield record
-            self._progress.records_done = number
 
     def next_batch(self, records_max: int, idle_ms_max: float | None) -> Batch | None:
         """The next batch; None when nothing came in time. One that was not finished is given up: see `batches`."""
@@ -143,6 +130,8 @@ class Consumer:
             self._close_batch()
             while True:
                 left_s = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+                if self._commit_what_waits():
+                    left_s = min(left_s, COMMIT_AGAIN_S)
                 batch = self._poll(records_max, max(left_s, 0))
                 if batch is not None:
                     self._member.keep_alive.busy()
@@ -150,23 +139,22 @@ class Consumer:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
 
-    def _decide(self) -> None:
-        """Ask for the commit that the last batch is in, if nobody knows what became of it; raise while that is so."""
-        if self._progress.ending is Ending.UNDECIDED:
-            try:
-                self._ask_commit()
-            except SemelError:
-                if self._progress.ending is Ending.UNDECIDED:
-                    raise
+    def _commit_what_waits(self) -> bool:
+        """Under at least once, commit what is finished; whether some of it has to wait for a little while."""
+        if self._progress.finished and self.guarantee is Guarantee.AT_LEAST_ONCE:
+            self._member.commits.commit_soon()
+        return bool(self._progress.finished)
 
     def _close_batch(self) -> None:
         """Do what is due for the last batch before the next one is read."""
         is_exact = self.guarantee is Guarantee.EXACTLY_ONCE
         if is_exact and self._progress.batch is not None and self._progress.ending is Ending.FINISHED:
-            self._progress.end(Ending.GIVEN_UP)
+            self._progress.end(self._progress.batch, Ending.GIVEN_UP)
             raise self._misuse("the next batch, with the last one's offsets kept nowhere", self._exact_way())
+        if self.guarantee is Guarantee.AT_LEAST_ONCE and self._progress.ending is Ending.FINISHED:
+            self._refuse_left()
         if self.guarantee is Guarantee.AT_MOST_ONCE:
-            self._progress.end(Ending.FINISHED)  # handed out is done, whatever became of it
+            self._progress.end(self._progress.batch, Ending.FINISHED)  # handed out is done, whatever became of it
         again = self._progress.take_back()
         match self.guarantee:
             case Guarantee.AT_MOST_ONCE:
@@ -174,50 +162,38 @@ class Consumer:
             case Guarantee.AT_LEAST_ONCE:
                 self._member.seek(again)
                 if self._progress.finished:
-                    self._member.commit_soon()
+                    self._commit_what_waits()
                     self._on_step(ClientStep.COMMITTED_AFTER)
             case Guarantee.EXACTLY_ONCE:
                 self._member.seek(again)
+                if again and self.store is not None:
+                    self._follow_store(again)
 
-    def _exact_way(self) -> str:
-        if self.store is not None:
-            return "with store.transaction(batch) as t: …"
-        return "with producer.transaction() as tx: … tx.commit_offsets(consumer)"
+    def _follow_store(self, again: Offsets) -> None:
+        """Go where the store stands: it may have been restored from a backup, or another member have been quicker.
+
+        An offset that is gone went with its results: that partition begins as it does for a new group.
+        """
+        self._member.lives.doubt()
+        self.confirm_topics()  # or offsets that somebody dropped with the old topic would be made again
+        standing = self._stored_positions(list(again), self._member.positions.beginning, self._member.lives.known)
+        moved = {place: offset for place, offset in standing.items() if offset != again[place]}
+        self._progress.assign({place: offset for place, offset in moved.items() if place in self._progress.positions})
+        self._member.seek(moved)
 
     def _poll(self, records_max: int, wait_s: float) -> Batch | None:
-        messages = self._without_errors(self._member.poll(records_max, wait_s))
-        if not messages:
+        batch = self._reader.next(records_max, wait_s)
+        if batch is None:
             return None
-        self._on_step(ClientStep.POLLED)
-        batch = self._batch_of(messages)
         if self.guarantee is Guarantee.AT_MOST_ONCE and not self._commit_first(batch):
             return None
         self._progress.hand_out(batch)
         return batch
 
-    def _without_errors(self, messages: list[Message]) -> list[Message]:
-        if not any(map(confluent().Message.error, messages)):  # in the library's own code, for it is done for all
-            return messages
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() not in (END_OF_PARTITION, POLLED_LATE):
-                self._member.read_again(messages)
-                raise failure(error, f"{message.topic() or 'the group'} cannot be read", outcome=Outcome.DID_NOT_HAPPEN)
-        return [message for message in messages if message.error() is None]
-
-    def _batch_of(self, messages: list[Message]) -> Batch:
-        known = self._progress.positions
-        offsets = {place: at for place, at in self._member.standing(messages).items() if at != known.get(place)}
-        starts = {} if offsets.keys() <= known.keys() else first_offsets(messages)
-        starts |= {place: known[place] for place in offsets if place in known}
-        exact_in_kafka = self.guarantee is Guarantee.EXACTLY_ONCE and self.store is None
-        metadata = self._member.client.consumer_group_metadata() if exact_in_kafka else None
-        return Batch(messages, starts, offsets, group=self.group, group_metadata=metadata, owner=self)
-
     def _commit_first(self, batch: Batch) -> bool:
         """At most once: without a commit that surely happened nothing is handed out."""
         try:
-            self._member.commit(batch.offsets)
+            self._member.commits.commit(batch.offsets)
         except FencedError:
             self._member.seek(batch.starts)
             return False
@@ -229,42 +205,34 @@ class Consumer:
 
     def commit(self) -> None:
         """Count the batch in your hands as finished, commit and wait; for at least once, before you leave the loop."""
+        self.commit_finished(is_cleaning_up=sys.exception() is not None)
+
+    def commit_finished(self, is_cleaning_up: bool) -> None:
+        """As `commit`; whoever cleans up after an error has that to tell, and not that its batch was left."""
         if self.guarantee is not Guarantee.AT_LEAST_ONCE:
             raise self._misuse("consumer.commit()", "guarantee=AT_LEAST_ONCE; the others commit by themselves")
-        self._progress.records_done = self._progress.records_handed
+        if self._ended is not None:
+            raise self._ended
         self._member.keep_alive.back()
         with self._member.lock:
+            batch, refused = self._progress.batch, self._why_not_done()
+            if refused is None:
+                self._progress.records_done = self._progress.records_handed
             self._progress.count_done()
             offsets, self._progress.finished = self._progress.finished, {}
-            self._member.commit(offsets)
-
-    def offsets_for_transaction(self) -> tuple[list[Any], object]:
-        """What a transaction commits for the last batch: offsets and who asks; a late one is refused by the group."""
-        batch = self._progress.batch
-        if self.guarantee is not Guarantee.EXACTLY_ONCE or self.store is not None:
-            want = 'Consumer(…, guarantee=EXACTLY_ONCE) without store, beside Producer(…, transactional_id="…")'
-            raise self._misuse("tx.commit_offsets(consumer)", want)
-        if batch is None:
-            return [], None
-        return self._member.places(batch.offsets), batch.group_metadata
-
-    def undecided(self, ask: Callable[[], None]) -> None:
-        """The offsets of the last batch are in a commit under way; `ask` decides it, or raises."""
-        self._ask_commit = ask
-        self._progress.end(Ending.UNDECIDED)
-
-    def settled(self) -> None:
-        """The offsets of the last batch are kept with its results."""
-        self._progress.end(Ending.SETTLED)
-
-    def rewind(self) -> None:
-        """The work on the last batch was undone: it is handed out again."""
-        self._progress.end(Ending.GIVEN_UP)
+            self._member.commits.commit(offsets)
+            if batch is not None and self._progress.records_done == len(batch):
+                self._progress.end(batch, Ending.SETTLED)
+        if refused is not None and not (is_cleaning_up and self._progress.ending is Ending.LEFT):
+            raise refused
+        if batch is not None and batch.lost:
+            self._member.commits.refused += 1
+            raise batch.fenced("the commit was refused")
 
     @property
     def commits_refused(self) -> int:
         """How many commits came too late, or failed."""
-        return self._member.commits_refused
+        return self._member.commits.refused
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -276,6 +244,7 @@ class Consumer:
     def forked(self) -> None:
         """Refuse everything: this copy is in a child process, where the library's threads are not."""
         never_free(self._member.client)
+        self._member.lives.forked()
         self._ended = fork_refusal("consumer")
 
     def close(self) -> None:
@@ -289,7 +258,7 @@ class Consumer:
                 self._progress.take_back()
                 if self.guarantee is Guarantee.AT_LEAST_ONCE:
                     offsets, self._progress.finished = self._progress.finished, {}
-                    self._member.commit_if_possible(offsets)
+                    self._member.commits.commit_if_possible(offsets)
         finally:
             self._member.close()
 

@@ -80,12 +80,19 @@ class Delivery:
         return delivery_failure(self._error, self._message.topic() or "")
 
 
+class Failed(Protocol):
+    """A send whose report was a failure."""
+
+    def error(self) -> SemelError | None:
+        """What it was, unless somebody has looked at it already."""
+
+
 class Failures:
     """What failed and nobody has looked at yet."""
 
     def __init__(self) -> None:
         """Nothing."""
-        self.unseen: dict[Delivery, None] = {}
+        self.unseen: dict[Failed, None] = {}
         self.in_transaction: list[SemelError] = []
 
     def take(self, error: KafkaFailure | None, message: Message) -> None:
@@ -93,10 +100,14 @@ class Failures:
         if error is not None:
             self.in_transaction.append(delivery_failure(error, message.topic() or ""))
 
+    def take_unseen(self) -> list[SemelError]:
+        """What nobody has looked at; somebody has now."""
+        unseen, self.unseen = self.unseen, {}
+        return [error for error in (delivery.error() for delivery in unseen) if error is not None]
+
     def tell(self) -> None:
         """Raise the first that nobody has looked at, with the number of all."""
-        unseen, self.unseen = self.unseen, {}
-        errors = [error for error in (delivery.error() for delivery in unseen) if error is not None]
+        errors = self.take_unseen()
         if errors:
             errors[0].add_note(f"{len(errors)} records failed; this is the first that nobody had looked at")
             raise errors[0]

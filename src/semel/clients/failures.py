@@ -114,3 +114,15 @@ def failure(
         because=because or text,
         next_command=next_command,
     )
+
+
+def position_gone(error: KafkaFailure, topic: str, partition: int, way_on: str) -> BrokerError:
+    """There is no record where a partition stands."""
+    return failure(
+        error,
+        f"{topic}-{partition} cannot be read: there is no record at the position",
+        outcome=Outcome.DID_NOT_HAPPEN,
+        because="retention has deleted the records, or the topic was made again; going on elsewhere would skip or "
+        "repeat without a word",
+        next_command=way_on,
+    )

@@ -74,8 +74,10 @@ def close_refusal(what: str) -> SemelError:
 def make(kind: str, settings: dict[str, object]) -> Any:
     """Make a librdkafka client; settings that it does not know are a ConfigError that names them."""
     library = confluent()
+    module, _, name = kind.rpartition(".")
+    place = import_module(f"{library.__name__}.{module}") if module else library
     try:
-        return getattr(library, kind)({"log_level": 3, **settings, "logger": log})
+        return getattr(place, name)({"log_level": 3, "logger": log, **settings})
     except library.KafkaException as error:
         raise ConfigError(
             f"the {kind.lower()} cannot be made: {error.args[0].str()}",

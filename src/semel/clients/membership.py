@@ -1,4 +1,4 @@
-"""`Membership`: one member of a consumer group, with librdkafka: polling, rebalances, pauses, commits.
+"""`Membership`: one member of a consumer group, with librdkafka: polling, rebalances, pauses.
 
 Keeps: K5 a partition that was taken away takes its offsets along.
 Why:   librdkafka serves rebalances inside a poll, in the thread that polls. Usually that is the user's, who is then
@@ -10,37 +10,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from semel.clients.failures import FENCED_MEMBER, KafkaFailure, failure
+from semel.clients.failures import failure
+from semel.clients.fetched import Fetched
+from semel.clients.group_commits import GroupCommits
 from semel.clients.keep_alive import KeepAlive
 from semel.clients.library import confluent, log, make
+from semel.clients.positions import UNKNOWN, Positions, ReadPositions
 from semel.clients.progress import Offsets, Progress
-from semel.clients.records import TopicPartition, first_offsets, next_offsets
-from semel.errors import BrokerError, ConfigError, FencedError, Outcome
+from semel.clients.records import first_offsets, next_offsets
+from semel.clients.topic_lives import TopicLives
+from semel.errors import Outcome
+from semel.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-REBALANCE_IN_PROGRESS = 27
-PAUSE_S = 0.05
 KEEP_ALIVE_POLL_S = 0.1
+FETCHED_AT_ONCE = 10_000
 SERVED_AT_ONCE, SERVE_S_MAX = 10_000, 1.0
-# Where a partition without a position begins. The library is not asked: it would use the same setting for a position
-# whose records are gone, and skip or repeat without a word.
-BEGINNING, END = -2, -1
-STARTS = {
-    "earliest": BEGINNING,
-    "smallest": BEGINNING,
-    "beginning": BEGINNING,
-    "latest": END,
-    "largest": END,
-    "end": END,
-}
-LOUD = {"auto.offset.reset": "error"}
-
-ReadPositions = Callable[[list[TopicPartition], Callable[[TopicPartition], int]], Offsets]
+LOUD = {"auto.offset.reset": "error"}  # where a partition begins is for Positions to say
 
 
 class Membership:
@@ -50,6 +41,7 @@ class Membership:
         self,
         settings: dict[str, Any],
         progress: Progress,
+        lives: TopicLives,
         *,
         wait_s_max: float,
         keep_alive_s: float,
@@ -62,24 +54,28 @@ class Membership:
         A rebalance waits `revoke_wait_s` for a user who is at work; beyond max.poll.interval.ms it could not.
         """
         self.progress = progress
-        self.wait_s_max = wait_s_max
         self.lock = threading.RLock()
-        self.commits_refused = 0
         self.revocations = 0
         self.keep_alive = KeepAlive(self._poll_for_user, keep_alive_s)
-        self.client: Any = make("Consumer", {"on_commit": self._on_commit, **settings, **LOUD})
+        self.lives = lives
+        self.commits = GroupCommits(progress, lives, wait_s_max, settings.get("on_commit"))
+        self.client: Any = make("Consumer", {**settings, **LOUD, "on_commit": self.commits.answered})
+        self.commits.client = self.client
+        self.positions = Positions(self.client, settings, wait_s_max, read_positions)
         self._revoke_wait_s = revoke_wait_s
-        self._read_positions = read_positions
         self._commits_on_revoke = commits_on_revoke
         self._is_static = bool(settings.get("group.instance.id"))
-        self._incremental = "cooperative" in str(settings.get("partition.assignment.strategy", ""))
-        self._in_flight = False
+        is_consumer_protocol = str(settings.get("group.protocol", "")).lower() == "consumer"
+        strategy = str(settings.get("partition.assignment.strategy", ""))
+        self._incremental = is_consumer_protocol or "cooperative" in strategy
         self._paused = False
         self._closing = False
-        self._early: list[Message] = []
+        # At least once commits later when it would have to ask too often; the others ask before each batch is kept.
+        self._fetched = Fetched(self.client, 1 if commits_on_revoke else FETCHED_AT_ONCE)
         self._assigned: list[Any] = []  # what `assignment()` says, which asks another thread
         self._moved: set[TopicPartition] = set()
-        self._start = STARTS.get(str(settings.get("auto.offset.reset")))
+        self._untaken: list[Any] = []  # ours, but nobody could say where they stand
+        self._gone: set[TopicPartition] = set()
 
     def subscribe(self, topics: list[str]) -> None:
         """Join the group for these topics."""
@@ -89,7 +85,12 @@ class Membership:
         """Whatever is here, or the first that comes; no records when partitions went in between."""
         revocations = self.revocations
         try:
-            messages = self._here(records_max, wait_s)
+            if self._untaken or self._gone:
+                self._try_again()
+            draws = self._fetched.draws
+            self._fetched.poll(records_max, wait_s)
+            if draws != self._fetched.draws:
+                self.lives.doubt()
         except confluent().KafkaException as error:
             raise failure(
                 error.args[0],
@@ -97,19 +98,12 @@ class Membership:
                 outcome=Outcome.DID_NOT_HAPPEN,
                 next_command="close this consumer and make another",
             ) from None
-        if messages and revocations != self.revocations:
+        if revocations != self.revocations:
             # Some may be of partitions that went, or went and came back at another offset. Errors are told once only.
+            messages = self._fetched.take_all()
             self.read_again(messages)
             return [message for message in messages if message.error() is not None]
-        return messages
-
-    def _here(self, records_max: int, wait_s: float) -> list[Message]:
-        """The library waits until a batch is full; whoever wants it at once asks for what is here, then for one."""
-        messages: list[Message] = self._early + self.client.consume(records_max, 0)
-        self._early = []
-        if not messages and (first := self.client.poll(wait_s)) is not None:
-            messages = [first, *self.client.consume(records_max - 1, 0)] if records_max > 1 else [first]
-        return messages
+        return self._fetched.take(records_max)
 
     def read_again(self, messages: list[Message]) -> None:
         """Go back to where their partitions stood, as far as these are ours; an error's place is not read."""
@@ -123,9 +117,10 @@ class Membership:
 
     def standing(self, messages: list[Message]) -> Offsets:
         """Where the partitions of these messages stand behind them."""
-        if self._moved:
-            # What the library says of a partition that was moved and has read nothing since is not to be relied on.
-            found = next_offsets(messages)
+        if self._moved or self._fetched:
+            # The library stands behind what it has handed over; and what it says of a partition that was moved and
+            # has read nothing since is not to be relied on.
+            found = next_offsets(messages if len(self._assigned) > 1 else messages[-1:])
             self._moved -= found.keys()
             return found
         places = self.client.position(self._assigned)
@@ -135,88 +130,81 @@ class Membership:
         """Read from there again, where the partition is still ours."""
         if not offsets:
             return
-        ours = {TopicPartition(one.topic, one.partition) for one in self._assigned}
+        ours = self._ours()
         kept = {place: offset for place, offset in offsets.items() if place in ours}
         self._moved |= kept.keys()
+        self._fetched.drop(kept.keys())
         for one in self.places(kept):
             try:
                 self.client.seek(one)
             except confluent().KafkaException as error:
                 raise failure(error.args[0], f"cannot read {one.topic} again", outcome=Outcome.DID_NOT_HAPPEN) from None
 
-    def commit(self, offsets: Offsets) -> None:
-        """Commit and wait. FencedError when the group gave the partitions to another."""
-        deadline = time.monotonic() + self.wait_s_max
-        while offsets:
-            try:
-                self.client.commit(offsets=self.places(offsets), asynchronous=False)
-            except confluent().KafkaException as error:
-                cause: KafkaFailure = error.args[0]
-            else:
-                return
-            if cause.code() in FENCED_MEMBER or cause.code() == REBALANCE_IN_PROGRESS:
-                self.commits_refused += 1
-                raise FencedError(
-                    f"the commit was refused: {cause.name()}",
-                    code=cause.code(),
-                    because="the group has given the partitions to another member, or is about to",
-                    next_command="go on: the records come again to whoever has the partition now",
-                )
-            if not cause.retriable() or time.monotonic() > deadline:
-                raise failure(cause, "the offsets were not committed", outcome=Outcome.UNKNOWN)
-            time.sleep(PAUSE_S)
-
-    def commit_soon(self) -> None:
-        """Send what is finished, unless a commit is still under way: then the next one carries it."""
-        if self.progress.finished and not self._in_flight:
-            self._in_flight = True
-            offsets, self.progress.finished = self.progress.finished, {}
-            self.client.commit(offsets=self.places(offsets), asynchronous=True)
-
-    def _on_commit(self, error: KafkaFailure | None, places: list[Any]) -> None:
-        self._in_flight = False
-        failed = error or next((one.error for one in places if one.error is not None), None)
-        if failed is not None:
-            self.commits_refused += 1
-            for one in places:
-                if (place := TopicPartition(one.topic, one.partition)) in self.progress.positions:
-                    self.progress.finished.setdefault(place, one.offset)
-            log.warning("offsets were not committed, records may come again: %s", failed.str())
+    def _ours(self) -> set[TopicPartition]:
+        return {TopicPartition(one.topic, one.partition) for one in self._assigned}
 
     def _assign(self, client: Any, partitions: list[Any]) -> None:
         if self._closing:
-            client.unassign()
+            self._take_none(client)
             return
         try:
-            positions = self._positions(client, partitions)
+            self._take(client, partitions)
         except Exception:
-            client.unassign()  # or the library would begin to read from positions of its own
+            self._take_none(client)  # or the library would begin to read from positions of its own
+            self._untaken += partitions
             raise
+
+    def _take_none(self, client: Any) -> None:
+        if self._incremental:
+            client.incremental_assign([])
+        else:
+            client.unassign()
+
+    def _take(self, client: Any, partitions: list[Any]) -> None:
+        """Read these partitions, from where the group or the store stands."""
+        lives = self.lives.learn({one.topic for one in partitions})
+        positions = self.positions.read(partitions, lives)
         for one in partitions:
-            one.offset = positions.get(TopicPartition(one.topic, one.partition), self._start or one.offset)
+            one.offset = positions.get(TopicPartition(one.topic, one.partition), self.positions.start or one.offset)
             self._moved.add(TopicPartition(one.topic, one.partition))
         (client.incremental_assign if self._incremental else client.assign)(partitions)
         self.progress.assign(positions)
         self._assigned += partitions
-        if self._paused:
-            client.pause(partitions)
+        # The library remembers that a partition was paused when it went, and would never fetch it again.
+        (client.pause if self._paused else client.resume)(partitions)
 
-    def _positions(self, client: Any, partitions: list[Any]) -> Offsets:
-        if self._read_positions is not None:
-            places = [TopicPartition(one.topic, one.partition) for one in partitions]
-            return self._read_positions(places, self._beginning)
-        found = client.committed(partitions, self.wait_s_max)
-        return {TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+    def _try_again(self) -> None:
+        """What could not be read is tried again on every poll, so that it is told again, or goes on once it can."""
+        untaken, self._untaken = self._untaken, []
+        try:
+            if untaken:
+                self._take(self.client, untaken)
+        except Exception:
+            self._untaken = untaken
+            raise
+        if self._gone:
+            lives = self.lives.learn({place.topic for place in self._gone})
+            places = self.places(dict.fromkeys(self._gone, 0))
+            self.progress.assign(self.positions.read(places, lives))
+            self._assign_again()
+            self._gone.clear()
 
-    def _beginning(self, place: TopicPartition) -> int:
-        """Where a partition begins that the store knows nothing of."""
-        if self._start is None:
-            raise ConfigError(
-                f"the store has no offset for {place}", because="auto.offset.reset says not to choose one"
-            )
-        one = confluent().TopicPartition(place.topic, place.partition)
-        low, high = self.client.get_watermark_offsets(one, self.wait_s_max)
-        return int(low if self._start == BEGINNING else high)
+    def _assign_again(self) -> None:
+        """Read on everywhere from where the user stands: a partition that the library gave up cannot be moved else."""
+        offsets = {TopicPartition(one.topic, one.partition): self.positions.start or UNKNOWN for one in self._assigned}
+        offsets |= {place: offset for place, offset in self.progress.positions.items() if place in offsets}
+        self._assigned, self._moved = self.places(offsets), set(offsets)
+        self._fetched.drop(self._moved)
+        if self._incremental:
+            self.client.incremental_unassign(self._assigned)
+            self.client.incremental_assign(self._assigned)
+        else:
+            self.client.assign(self._assigned)
+
+    def lose_position(self, place: TopicPartition) -> None:
+        """The records at its position are gone: the library reads nothing of it until it is moved."""
+        if place in self._ours():  # it may have gone to another member meanwhile
+            self._gone.add(place)
 
     def _revoke(self, _: Any, partitions: list[Any]) -> None:
         places = [TopicPartition(one.topic, one.partition) for one in partitions]
@@ -232,6 +220,10 @@ class Membership:
     def _forget(self, places: list[TopicPartition]) -> None:
         gone = set(places)
         self._assigned = [one for one in self._assigned if TopicPartition(one.topic, one.partition) not in gone]
+        self._untaken = [one for one in self._untaken if TopicPartition(one.topic, one.partition) not in gone]
+        self._gone -= gone
+        self._fetched.drop(gone)
+        self.lives.keep({one.topic for one in self._assigned})
         self.revocations += 1
         self.progress.revoke(places)
 
@@ -242,14 +234,7 @@ class Membership:
     def _commit_last(self, places: Iterable[TopicPartition]) -> None:
         """The last chance to commit what is finished of partitions that go."""
         self.progress.count_done()
-        self.commit_if_possible({at: offset for at, offset in self.progress.finished.items() if at in places})
-
-    def commit_if_possible(self, offsets: Offsets) -> None:
-        """Commit and wait; whoever is about to leave can do no more about a refusal than tell."""
-        try:
-            self.commit(offsets)
-        except BrokerError as error:
-            log.warning("offsets were not committed, records may come again: %s", error.summary)
+        self.commits.commit_if_possible({at: offset for at, offset in self.progress.finished.items() if at in places})
 
     def _poll_for_user(self) -> None:
         """What the keep-alive thread does: keep the membership, fetch nothing."""
@@ -259,9 +244,10 @@ class Membership:
             if not self._paused:
                 self.client.pause(self._assigned)
                 self._paused = True
-            message = self.client.poll(KEEP_ALIVE_POLL_S)
-            if message is not None:
-                self._early.append(message)
+            try:
+                self._fetched.serve(KEEP_ALIVE_POLL_S)
+            except Exception as error:  # noqa: BLE001 - the thread must live, and the user's next poll meets it again
+                log.warning("a poll for a user at work failed, the next one tries again: %s", error)
 
     def resume(self) -> None:
         """The user is back: fetch again."""
@@ -277,6 +263,7 @@ class Membership:
         with self.lock:
             self._serve_rebalances()
             self.client.close()
+            self.lives.close()
 
     def _serve_rebalances(self) -> None:
         """Let no rebalance be left to the library's close, which may end while it serves one, and then waits for ever.

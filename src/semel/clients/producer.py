@@ -23,9 +23,10 @@ from semel.clients.failures import Fate
 from semel.clients.library import close_refusal, fork_refusal, make, never_free, tell_of_forks
 from semel.clients.sending import SERVE_EVERY, SLICE_S, TIMED_OUT, Headers, Payload, Sender
 from semel.clients.setting_names import Role
-from semel.clients.settings import RULES_BY_ID, Value, client_settings, refusal
+from semel.clients.settings import RULES_BY_ID, Value, beside_arguments, client_settings, refusal
 from semel.clients.steps import OnStep, ignore_step
 from semel.clients.transaction import Coordination, Transaction
+from semel.clients.unsent import Unsent
 from semel.errors import BrokerError, Outcome, SemelError
 from semel.guarantee import Guarantee
 
@@ -83,23 +84,30 @@ class Producer(Sender, Generic[Kind]):
         With a transactional id this takes the id over: older owners are fenced, what they left open is settled.
         """
         self.guarantee = Guarantee.parse(guarantee)
-        given = dict(settings or {}) | ({"transactional.id": transactional_id} if transactional_id else {})
+        arguments = {"bootstrap.servers": ("bootstrap", bootstrap)}
+        if transactional_id:
+            arguments["transactional.id"] = ("transactional_id", transactional_id)
+        given = beside_arguments(Role.PRODUCER, settings, arguments)
+        given |= {"transactional.id": transactional_id} if transactional_id else {}
         merged = client_settings(Role.PRODUCER, self.guarantee, bootstrap, given)
-        fate, self._failures = Fate(), Failures()
+        fate, self.failures = Fate(), Failures()
         if merged.get("transactional.id"):
             # A transaction is acknowledged as a whole, so that only failures are worth a report.
-            merged |= {"delivery.report.only.error": True, "on_delivery": self._failures.take}
+            merged |= {"delivery.report.only.error": True, "on_delivery": self.failures.take}
         super().__init__(make("Producer", merged), wait_ms_max / 1000, fate)
         # The deliveries of one producer know it by their class: one thing less to set for each record.
         self._delivery: type[Delivery] = type("Delivery", (Delivery,), {"__slots__": (), "_server": self})
         self._until_serve = SERVE_EVERY
         self._ended: SemelError | None = None
+        self._unsent: Unsent | None = None
         self._coordination: Coordination | None = None
         tell_of_forks(self)
         if given.get("transactional.id"):
-            self._coordination = Coordination(self._client, self._wait_s_max, on_step, fate, self._failures)
+            self._coordination = Coordination(self._client, self.wait_s_max, on_step, fate, self.failures)
             self._refuse(self._refusal("producer.send(…) outside of a transaction", "tx.send(…)"))
             self._coordination.own()
+        else:  # what an open transaction holds is aborted, not lost
+            self._unsent = Unsent(self, self._client, fate, self.failures, self.wait_s_max)
 
     def _refusal(self, you_wrote: str, you_want: str = "") -> SemelError:
         return refusal(RULES_BY_ID["S006"], self.guarantee, you_wrote=you_wrote, you_want=you_want)
@@ -145,14 +153,26 @@ class Producer(Sender, Generic[Kind]):
 
     def flush(self, wait_s_max: float | None = None) -> None:
         """Wait until everything sent has its result; raises when records failed that nobody has looked at."""
+        self.wait_for_reports(wait_s_max)
+        self.failures.tell()
+
+    def wait_for_reports(self, wait_s_max: float | None) -> None:
+        """Wait until everything sent has its result, whatever that is."""
         if self._ended is not None:
             raise self._ended
         super().flush(wait_s_max)
-        self._failures.tell()
+
+    def wait_for_last_reports(self) -> None:
+        """The same at the end, after which nobody can flush again."""
+        try:
+            self.wait_for_reports(None)
+        except BrokerError as error:
+            error.next_command = "look in the topic before you send them again: this producer is closed now"
+            raise
 
     def serve_until(self, delivery: Delivery, wait_s_max: float | None) -> None:
         """Serve reports until this one is there; past the limit its outcome is unknown."""
-        limit = self._wait_s_max if wait_s_max is None else wait_s_max
+        limit = self.wait_s_max if wait_s_max is None else wait_s_max
         deadline = time.monotonic() + limit
         while not delivery.done:
             left = deadline - time.monotonic()
@@ -168,29 +188,41 @@ class Producer(Sender, Generic[Kind]):
 
     def note_failure(self, delivery: Delivery) -> None:
         """Keep a failure until somebody looks at it."""
-        self._failures.unseen[delivery] = None
+        self.failures.unseen[delivery] = None
 
     def forget_failure(self, delivery: Delivery) -> None:
         """Somebody has looked at it."""
-        self._failures.unseen.pop(delivery, None)
+        self.failures.unseen.pop(delivery, None)
 
     def forked(self) -> None:
         """Refuse everything: this copy is in a child process, where the library's threads are not."""
         never_free(self._client)
-        self._end(fork_refusal("producer"))
-
-    def _end(self, error: SemelError) -> None:
-        self._ended = error
-        self._refuse(error)
+        self._ended = fork_refusal("producer")
+        self._refuse(self._ended)
+        if self._unsent is not None:
+            self._unsent.forget()
 
     def close(self) -> None:
         """Wait for what is under way, within the limit, and end. Closing twice is fine."""
         if self._ended is not None:
             return
         try:
-            self.flush()
-        finally:
-            self._end(close_refusal("producer"))
+            self.wait_for_last_reports()
+            self.failures.tell()
+        except SemelError:
+            self.end()
+            raise
+        except BaseException:
+            self.end(is_told=False)
+            raise
+        self.end()
+
+    def end(self, *, is_told: bool = True) -> None:
+        """Refuse everything from now on; what nobody was told of is sent and told when the process ends."""
+        self._ended = close_refusal("producer")
+        self._refuse(self._ended)
+        if is_told and self._unsent is not None:
+            self._unsent.forget()
 
     def __enter__(self) -> Self:
         """Nothing more is needed."""

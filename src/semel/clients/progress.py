@@ -7,10 +7,12 @@ Why:   the order of these steps is the guarantee, and without sockets in it ever
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 
-from semel.clients.records import Batch, TopicPartition
+from semel.clients.records import Batch
+from semel.protocol.topic_partition import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
@@ -19,6 +21,7 @@ class Ending(StrEnum):
     """How the batch that is handed out ended."""
 
     OPEN = "open"  # nobody said; asking for more now means that it was given up
+    LEFT = "left"  # the loop that it was handed out to is over, and nobody said that it was done
     FINISHED = "finished"
     SETTLED = "settled"  # its offsets are kept with its results
     GIVEN_UP = "given up"
@@ -36,6 +39,8 @@ class Progress:
         self.ending = Ending.OPEN
         self.records_handed = 0
         self.records_done = 0
+        self._is_claimable = False
+        self._lock = threading.Lock()  # a transaction may commit the batch in one thread while another asks for more
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Partitions came, with their positions as far as these are known."""
@@ -46,26 +51,49 @@ class Progress:
         for place in places:
             self.positions.pop(place, None)
             self.finished.pop(place, None)
-            if self.batch is not None:
-                self.batch.offsets.pop(place, None)
+            if self.batch is not None and place in self.batch.offsets:
+                self.batch.lost.add(place)
 
     def hand_out(self, batch: Batch) -> None:
         """A batch goes to the user, all at once unless `records_handed` is set lower."""
         self.positions |= batch.offsets
         self.batch, self.ending = batch, Ending.OPEN
         self.records_handed, self.records_done = len(batch), 0
+        self._is_claimable = True
 
-    def end(self, ending: Ending) -> None:
-        """The user, a transaction or a store said how the batch ended."""
-        if self.batch is not None:
+    def end(self, batch: Batch | None, ending: Ending) -> None:
+        """The user, a transaction or a store said how the batch ended; of one that was taken back nothing is said."""
+        if batch is not None and batch is self.batch:
             self.ending = ending
+
+    def end_open(self, batch: Batch, ending: Ending) -> None:
+        """The user's loop said how the batch ended; a transaction, maybe in another thread, may have said it before."""
+        with self._lock:
+            if self.ending is Ending.OPEN:
+                self.end(batch, ending)
+
+    def claim(self, batch: Batch) -> bool:
+        """The batch's offsets go into a commit now; not when more was asked for first, for then it comes again."""
+        with self._lock:
+            if batch is not self.batch or not self._is_claimable:
+                return False
+            self.ending = Ending.UNDECIDED
+            return True
+
+    def ask_for_more(self) -> bool:
+        """From here on the batch's offsets go into no commit; False while they are in one that is not decided."""
+        with self._lock:
+            if self.ending is Ending.UNDECIDED and self.batch is not None:
+                return False
+            self._is_claimable = False
+            return True
 
     def count_done(self) -> None:
         """Let what is done of the batch count, though nobody has asked for more."""
-        if self.batch is None or self.ending not in (Ending.OPEN, Ending.FINISHED):
+        if self.batch is None or self.ending not in (Ending.OPEN, Ending.LEFT, Ending.FINISHED):
             return
         if self.ending is Ending.FINISHED or self.records_done == len(self.batch):
-            self.finished |= self.batch.offsets
+            self.finished |= self.batch.kept
         elif self.records_done:
             standing, starts = self._standing(self.batch), self.batch.starts
             self.finished |= {place: offset for place, offset in standing.items() if offset != starts.get(place)}
@@ -86,4 +114,4 @@ class Progress:
     def _standing(self, batch: Batch) -> Offsets:
         """Where the partitions stand that are still ours."""
         standing = batch.standing_after(self.records_done)
-        return {place: offset for place, offset in standing.items() if place in batch.offsets}
+        return {place: offset for place, offset in standing.items() if place not in batch.lost}

@@ -7,23 +7,36 @@ Why: a record is a thin look at librdkafka's message, made when somebody looks; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import length_hint
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, overload
 
 from semel.clients.library import confluent
+from semel.clients.settings import refusal
+from semel.clients.settings_rules import OFFSETS_RULE
+from semel.errors import FencedError
+from semel.guarantee import Guarantee
+from semel.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+ILLEGAL_GENERATION = 22
 
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
 
-    topic: str
-    partition: int
+class Life(NamedTuple):
+    """Which topic of which cluster a name stands for; empty where nobody knows."""
 
-    def __str__(self) -> str:
-        """As people write it."""
-        return f"{self.topic}-{self.partition}"
+    topic_id: str = ""
+    cluster_id: str = ""
+
+    def differs(self, other: Life) -> bool:
+        """Whether they are surely not the same."""
+        return any(mine and its and mine != its for mine, its in zip(self, other, strict=True))
+
+    def filled(self, other: Life) -> Life:
+        """What either knows."""
+        return Life(self.topic_id or other.topic_id, self.cluster_id or other.cluster_id)
 
 
 class Record:
@@ -106,17 +119,38 @@ class Owner(Protocol):
     def store(self) -> object:
         """Where its offsets are kept; None when that is the group."""
 
-    def settled(self) -> None:
-        """The offsets of the last batch are kept with its results."""
+    def has_in_hand(self, batch: Batch) -> bool:
+        """Whether this is the batch that was handed out last and is not taken back."""
 
-    def rewind(self) -> None:
-        """The work on the last batch was undone."""
+    def confirm_topics(self) -> None:
+        """The records of the last batch are of the topics that the offsets are of; BrokerError when they are not."""
+
+    def settled(self, batch: Batch) -> None:
+        """The offsets of the batch are kept with its results."""
+
+    def rewind(self, batch: Batch) -> None:
+        """The work on the batch was undone."""
 
 
 class Batch(Sequence[Record]):
-    """Records of one poll. `offsets` is where each partition stands when all of them are done (offset_next)."""
+    """Records of one poll. `offsets` is where each partition stands when all of them are done (offset_next).
 
-    __slots__ = ("_messages", "group", "group_metadata", "offsets", "owner", "starts")
+    `lost` has the partitions that the group took away while the batch was worked on.
+    """
+
+    __slots__ = (
+        "_is_read",
+        "_messages",
+        "_readers",
+        "group",
+        "group_metadata",
+        "lives",
+        "lost",
+        "offsets",
+        "owner",
+        "starts",
+        "taken_by",
+    )
 
     def __init__(
         self,
@@ -127,14 +161,23 @@ class Batch(Sequence[Record]):
         group: str = "",
         group_metadata: object = None,
         owner: Owner | None = None,
+        lives: Mapping[str, Life] | None = None,
     ) -> None:
-        """`starts` is where each partition of `offsets` stood before; `owner` wants to know how the batch ended."""
+        """`starts` is where each partition of `offsets` stood before; `owner` wants to know how the batch ended.
+
+        `lives` tells which topics the names stood for when the partitions came.
+        """
         self._messages = messages
+        self._readers: list[Iterator[object]] = []  # of every loop over the records, to see how far it came
+        self._is_read = False
+        self.lost: set[TopicPartition] = set()
         self.starts = dict(starts)
         self.offsets = dict(offsets)
         self.group = group
         self.group_metadata = group_metadata
         self.owner = owner
+        self.taken_by: object = None  # whose transaction has its offsets
+        self.lives = dict(lives or {})
 
     def __len__(self) -> int:
         """How many records."""
@@ -142,6 +185,17 @@ class Batch(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         """In the order they were read."""
+        reader = iter(self._messages)
+        self._readers.append(reader)
+        return chain(map(Record, reader), self._end_of_loop())
+
+    def _end_of_loop(self) -> Iterator[Record]:
+        """No record: whoever asks for one more has had all of them."""
+        self._is_read = True
+        yield from ()
+
+    def one_by_one(self) -> Iterator[Record]:
+        """As a loop, for somebody who counts the finished ones: this one may be left."""
         return map(Record, self._messages)
 
     @overload
@@ -156,7 +210,49 @@ class Batch(Sequence[Record]):
 
     def values(self) -> list[bytes | None]:
         """All values, without a Record for each."""
+        self._is_read = True
         return list(map(confluent().Message.value, self._messages))
+
+    @property
+    def kept(self) -> dict[TopicPartition, int]:
+        """The offsets of the partitions that were not taken away."""
+        if not self.lost:
+            return self.offsets
+        return {place: offset for place, offset in self.offsets.items() if place not in self.lost}
+
+    @property
+    def left_at(self) -> str:
+        """The record at which the loop over the batch was left; empty when one came to its end, or none was begun."""
+        if self._is_read or not self._readers:
+            return ""
+        return f"record {len(self) - min(map(length_hint, self._readers))} of {len(self)}"
+
+    def begin_again(self) -> None:
+        """The work was undone: what was read of the batch counts for nothing."""
+        self._readers.clear()
+        self._is_read = False
+        self.taken_by = None
+
+    def refuse_commit(self) -> None:
+        """Raise why the offsets must not be committed with the results; whoever commits them asks first."""
+        if self.lost:
+            raise self.fenced("the batch cannot be committed")
+        if self.left_at:
+            raise refusal(
+                OFFSETS_RULE,
+                Guarantee.EXACTLY_ONCE,
+                you_wrote=f"a commit of a batch whose loop was left at {self.left_at}",
+                you_want="the loop to its end; list(batch) first, to skip some on purpose; or an exception, to undo",
+            )
+
+    def fenced(self, what: str) -> FencedError:
+        """What is said of a batch that lost partitions."""
+        return FencedError(
+            f"{what}: {', '.join(map(str, sorted(self.lost)))} went to another member",
+            code=ILLEGAL_GENERATION,
+            because="the group took the partitions away while the batch was worked on",
+            next_command="go on with the next batch: these records come again to whoever has the partition now",
+        )
 
     def standing_after(self, done: int) -> dict[TopicPartition, int]:
         """Where each partition stands when the first `done` records are finished."""

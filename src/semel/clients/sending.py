@@ -29,7 +29,7 @@ class Sender:
         """`client` is a confluent_kafka.Producer."""
         self._client = client
         self.produce: Callable[..., None] = client.produce  # replaced by a refusal when the time to send is over
-        self._wait_s_max = wait_s_max
+        self.wait_s_max = wait_s_max
         self._fate = fate
 
     def _refuse(self, error: SemelError) -> None:
@@ -44,7 +44,7 @@ class Sender:
         """The library did not take a record: wait for room when that was all, or raise what it was."""
         if not isinstance(error, BufferError):
             raise self.send_failure(error, str(record[0])) from None
-        deadline = time.monotonic() + self._wait_s_max
+        deadline = time.monotonic() + self.wait_s_max
         while time.monotonic() < deadline:
             self.serve(SLICE_S)
             try:
@@ -52,8 +52,12 @@ class Sender:
             except BufferError:
                 continue
             return
-        raise BrokerError(
-            f"the queue was full for {self._wait_s_max:g} s, so a record for {record[0]} was not taken",
+        raise self.queue_full(str(record[0]))
+
+    def queue_full(self, topic: str) -> BrokerError:
+        """There was no room for a record as long as the limit allows."""
+        return BrokerError(
+            f"the queue was full for {self.wait_s_max:g} s, so a record for {topic} was not taken",
             code=QUEUE_FULL,
             outcome=Outcome.DID_NOT_HAPPEN,
             because="records are sent faster than the cluster takes them, or it cannot be reached",
@@ -79,7 +83,7 @@ class Sender:
 
     def flush(self, wait_s_max: float | None = None) -> None:
         """Wait until everything sent has its result."""
-        limit = self._wait_s_max if wait_s_max is None else wait_s_max
+        limit = self.wait_s_max if wait_s_max is None else wait_s_max
         left = self._fate.serve(self._client.flush, limit)
         if left:
             raise BrokerError(

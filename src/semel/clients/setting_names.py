@@ -6,16 +6,18 @@ Why: librdkafka, sarama, kafka-python and aiokafka have their own names, values 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from semel.clients.setting_defaults import FOREVER, defaults_of
-from semel.clients.setting_library import Library
+from semel.clients.setting_defaults import Library, defaults_of
+from semel.clients.setting_effects import FOLLOWS, in_force
+from semel.clients.setting_values import is_yes, whole_number
+from semel.clients.setting_vocabulary import NAMES, is_known, knows_any, nearest, printable_name
 from semel.errors import ConfigError
+from semel.protocol.clear_text import IN_THE_CLEAR
 
 SPARK_PREFIX = "kafka."
-IN_FLIGHT_MAX = 5  # how many batches of a producer a broker remembers
 
 _LIBRDKAFKA = {
     "request.required.acks": "acks",
@@ -65,17 +67,9 @@ _VALUES = {
     },
     "isolation.level": {"readcommitted": "read_committed", "readuncommitted": "read_uncommitted"},
 }
-_ONLY_LIBRDKAFKA = frozenset(_LIBRDKAFKA) | {
-    "broker.address.family",
-    "enable.auto.offset.store",
-    "enable.gapless.guarantee",
-    "queue.buffering.max.messages",
-    "sasl.mechanisms",
-    "sasl.password",
-    "sasl.username",
-    "ssl.ca.location",
-    "statistics.interval.ms",
-}
+# What `semel check` shows for a name that is put together when the program runs, and cannot be empty.
+COMPUTED_NAME = "(computed)"
+_NAMING = frozenset({"transactional.id", "group.id"})
 _PRODUCER = frozenset(
     {
         "acks",
@@ -100,30 +94,73 @@ class Role(StrEnum):
     CONSUMER = "consumer"
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A value that only the running program knows, and why; `filled` when it is a text that cannot be empty."""
+
+    why: str
+    filled: bool = False
+
+
+class SettingUnread(Exception):
+    """Somebody asked for a setting whose value only the running program knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownName:
+    """A name that the library does not have, and the one that was probably meant."""
+
+    name: str
+    near: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """The settings of one client: what was written, and what is in force, both by the Java clients' names."""
+    """The settings of one client: what was written, and what is in force, both by the Java clients' names.
+
+    `unread` has the settings whose value could not be read, with the reason. `elsewhere` says why settings that are not
+    in `given` may have been set all the same; it is empty when everything was seen.
+    """
 
     given: Mapping[str, str]
     effective: Mapping[str, str]
     library: Library
     roles: frozenset[Role]
+    unknown_names: tuple[UnknownName, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: str = ""
+
+    def why_unread(self, name: str) -> str:
+        """Why the value in force is not known; empty when it is."""
+        if name in self.unread:
+            return f"{name} is {self.unread[name]}"
+        if name in self.given:
+            return ""
+        if self.elsewhere:
+            return f"{name} may be set: {self.elsewhere}"
+        other = next((each for each in FOLLOWS.get(name, ()) if each in self.unread), "")
+        return f"{name} follows from {other}, which is {self.unread[other]}" if other else ""
 
     def text(self, name: str) -> str:
-        """The value in force; empty when there is none."""
+        """The value in force; empty when there is none. SettingUnread when nobody can know it."""
+        why = self.why_unread(name)
+        if why:
+            raise SettingUnread(why)
         return self.effective.get(name, "")
 
     def number(self, name: str) -> int | None:
         """The value in force as a whole number; None when it is not one."""
-        text = self.text(name).strip()
-        return int(text) if text.removeprefix("-").isdecimal() else None
+        return whole_number(name, self.text(name), self.library)
 
     def enabled(self, name: str) -> bool:
         """The value in force as yes or no."""
-        return self.text(name).strip().lower() in ("true", "1", "yes")
+        return is_yes(self.text(name), self.library)
 
     def shown(self, name: str) -> str:
         """The value, and where it comes from if nobody wrote it."""
+        why = self.why_unread(name)
+        if why:
+            return why
         if name in self.given:
             return f"{name}={self.text(name)}"
         if name not in self.effective:
@@ -134,80 +171,93 @@ class ClientSettings:
 
 
 def read_settings(
-    written: Mapping[str, object], *, library: Library | None = None, role: Role | None = None
+    written: Mapping[str, object], *, library: Library | None = None, role: Role | None = None, elsewhere: str = ""
 ) -> ClientSettings:
     """Read settings as they were written for any library; without `library` it is told by the spelling."""
     known = library or guess_library(written)
-    given = {_canonical(name, known): value for name, value in _texts(written).items()}
-    given = {name: _value(name, value) for name, value in given.items()}
-    roles = frozenset({role}) if role is not None else _roles(given)
-    return ClientSettings(given=given, effective=_effective(given, known), library=known, roles=roles)
+    unread: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for name, value in _texts(written).items():
+        canonical = canonical_name(name, known)
+        if isinstance(value, Computed):
+            if value.filled and canonical in _NAMING:
+                given[canonical] = COMPUTED_NAME
+                continue
+            unread[canonical] = value.why
+        given[canonical] = "" if isinstance(value, Computed) else _value(canonical, value)
+    readable = {name: text for name, text in given.items() if name not in unread}
+    return ClientSettings(
+        given=given,
+        effective=in_force(readable, known),
+        library=known,
+        roles=frozenset({role}) if role is not None else _roles(given),
+        unknown_names=tuple(_unknown_names(written, known)),
+        unread=unread,
+        elsewhere=elsewhere,
+    )
 
 
 def guess_library(written: Mapping[str, object]) -> Library:
-    """Tell the library by how its settings are spelled."""
-    names = [name.lower() for name in written]
-    if any(name in _SARAMA or name.startswith(("net.", "producer.", "consumer.")) for name in names):
+    """Tell the library by how its settings are spelled: the first that alone knows one of the names."""
+    names = [name.removeprefix(SPARK_PREFIX) for name in written]
+    if any(name.lower() in _SARAMA or name.lower().startswith(("net.", "producer.", "consumer.")) for name in names):
         return Library.parse("sarama")
+    if any(name in NAMES["librdkafka"] - NAMES["java"] - NAMES["kafka-python"] for name in names):
+        return Library.parse("librdkafka")
     if any("_" in name for name in names):
         return Library.parse("kafka-python")
-    if any(name in _ONLY_LIBRDKAFKA for name in names):
-        return Library.parse("librdkafka")
     return Library.parse("java")
 
 
-def _texts(written: Mapping[str, object]) -> dict[str, str]:
-    texts = {}
+def _unknown_names(written: Mapping[str, object], library: Library) -> Iterator[UnknownName]:
+    for name in written:
+        plain = _plain(name, library)
+        if is_known(plain, library) or plain == IN_THE_CLEAR:  # semel's own, of its clients, source and sink
+            continue
+        # Another library's name for a setting that this one has under its own, or else the nearest spelling.
+        meant = _LIBRDKAFKA.get(plain, "")
+        near = meant if meant and is_known(meant, library) else nearest(plain, library)
+        # A name that some library knows is a name, however it looks.
+        yield UnknownName(name if knows_any(plain) else printable_name(name), near)
+
+
+def _texts(written: Mapping[str, object]) -> dict[str, str | Computed]:
+    texts: dict[str, str | Computed] = {}
     for name, value in written.items():
         if not isinstance(name, str) or isinstance(value, (dict, list)):
             # The value is not shown: it may hold a password.
             raise ConfigError(
                 f"setting {name!r} is not a name with one value", you_want="name: text, number or true/false"
             )
-        texts[name.strip()] = "" if value is None else str(value).strip()
+        texts[name.strip()] = value if isinstance(value, Computed) else "" if value is None else str(value).strip()
     return texts
 
 
-def _canonical(name: str, library: Library) -> str:
-    plain = name.lower().removeprefix(SPARK_PREFIX)
+def _plain(name: str, library: Library) -> str:
+    """The name without Spark's prefix. Spark and sarama's fields are read in any case, everything else as written."""
+    if name.lower().startswith(SPARK_PREFIX):
+        return name.lower().removeprefix(SPARK_PREFIX)
+    return name.lower() if library.name == "sarama" else name
+
+
+def canonical_name(name: str, library: Library) -> str:
+    """The Java clients' name for a setting of this library."""
+    plain = _plain(name.strip(), library)
     match library.name:
         case "librdkafka":
             return _LIBRDKAFKA.get(plain, plain)
         case "sarama":
             return _SARAMA.get(plain, plain)
         case "kafka-python" | "aiokafka":
-            return _PYTHON.get(plain, plain.replace("_", "."))
+            return _PYTHON.get(plain, plain.replace("_", ".") if is_known(plain, library) else plain)
         case _:
             return plain
 
 
 def _value(name: str, text: str) -> str:
     plain = text.lower().rpartition(".")[2] if "sarama." in text.lower() else text.lower()
-    return _VALUES.get(name, {}).get(plain, text)
-
-
-def _effective(given: Mapping[str, str], library: Library) -> dict[str, str]:
-    values = {**defaults_of(library), **given}
-    if "enable.idempotence" not in given:
-        values["enable.idempotence"] = _idempotence(values, given)
-    if values["enable.idempotence"].lower() == "true" and library.name != "sarama":
-        # Who switches idempotence on gets what it needs unless it was written otherwise; sarama wants it all written.
-        needed = {"acks": "all", "retries": FOREVER, "max.in.flight.requests.per.connection": "5"}
-        values |= {name: value for name, value in needed.items() if name not in given}
-    return values
-
-
-def _idempotence(values: Mapping[str, str], given: Mapping[str, str]) -> str:
-    """What the library makes of it when nothing was written: Java switches it off where other settings forbid it."""
-    if given.get("transactional.id"):
-        return "true"
-    in_flight = given.get("max.in.flight.requests.per.connection", "")
-    forbidden = (
-        given.get("acks", "all") != "all"
-        or given.get("retries") == "0"
-        or (in_flight.isdecimal() and int(in_flight) > IN_FLIGHT_MAX)
-    )
-    return "false" if forbidden else values["enable.idempotence"]
+    known = _VALUES.get(name, {})
+    return plain if plain in known.values() else known.get(plain, text)
 
 
 def _roles(given: Mapping[str, str]) -> frozenset[Role]:

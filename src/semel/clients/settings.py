@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from semel.clients.setting_library import Library
+from semel.clients.accepted_settings import refuse_other_names
+from semel.clients.security_settings import checked_security
+from semel.clients.setting_defaults import Library
+from semel.clients.setting_effects import IN_FLIGHT, IN_FLIGHT_MAX
 from semel.clients.setting_names import ClientSettings, Role, read_settings
-from semel.clients.settings_rules import CLIENT_RULES, IN_FLIGHT, IN_FLIGHT_MAX, UseRule, broken_rules
+from semel.clients.setting_values import FRACTIONS, is_number, is_read_whole, whole_number
+from semel.clients.settings_rules import CLIENT_RULES, UseRule, broken_rules
 from semel.errors import ConfigError, GuaranteeError
 from semel.guarantee import Guarantee
+from semel.protocol.msk_iam import refuse_msk_iam
 
 DELIVERY_TIMEOUT_MS = 120_000
 TRANSACTION_TIMEOUT_MS = 60_000
 RULES_BY_ID = {rule.id: rule for rule in CLIENT_RULES}
 # Exactly once without a transactional id holds as long as the producer lives; `transaction()` asks for more.
 LEFT_TO_THE_CODE = frozenset({"S006"})
+LIBRARY = Library.parse("librdkafka")
 
 Value = str | int | float | bool | object
 
@@ -60,20 +66,57 @@ def _declared_consumer(guarantee: Guarantee) -> dict[str, Value]:
 
 def client_settings(role: Role, guarantee: Guarantee, bootstrap: str, given: Mapping[str, Value]) -> dict[str, Value]:
     """Everything for librdkafka: what the guarantee sets and what was given; GuaranteeError where the two fight."""
+    if not isinstance(bootstrap, str):  # other clients take a dict of settings in its place
+        raise ConfigError(
+            f"bootstrap is a {type(bootstrap).__name__}, not a text",
+            you_want='"host:port", and the others as settings={…}',
+        )
     if not bootstrap.strip():
         raise ConfigError("bootstrap is empty", you_want='bootstrap="host:port"')
+    refuse_msk_iam(given, "oauth_cb")
+    refuse_other_names(role, given)
+    refuse_values(given)
     named = read(role, given).given  # librdkafka has two names for some settings
     own: dict[str, Value] = {"bootstrap.servers": bootstrap, "client.id": "semel", **declared(role, guarantee)}
     if named.get("transactional.id"):
         own |= _transaction_times(named)
     merged = {name: value for name, value in own.items() if name not in named} | dict(given)
     refuse_contradictions(read(role, merged), guarantee)
-    return merged
+    return checked_security(merged)
+
+
+def refuse_values(given: Mapping[str, Value]) -> None:
+    """A number that librdkafka reads in part only would not have the effect that it seems to have."""
+    for name, value in given.items():
+        is_fraction = isinstance(value, float) and name not in FRACTIONS
+        if is_fraction or (is_number(name) and not is_read_whole(str(value))):
+            read_as = whole_number(name, str(value), LIBRARY)
+            raise ConfigError(
+                f"{name}={value} is not a whole number of 32 bits",
+                you_want=f"{name}={int(value)}" if isinstance(value, float) and value.is_integer() else f"{name}=…",
+                because=f"librdkafka would read {read_as} and say nothing",
+            )
+
+
+def beside_arguments(
+    role: Role, settings: Mapping[str, Value] | None, arguments: Mapping[str, tuple[str, str]]
+) -> dict[str, Value]:
+    """The settings; ConfigError where they contradict an argument of the constructor, named here with its value."""
+    given = dict(settings or {})
+    named = read(role, given).given
+    for name, (argument, value) in arguments.items():
+        if named.get(name, value) != value:
+            raise ConfigError(
+                f"{name} has two values: {argument}={value!r} and another one in settings",
+                you_want=f"{argument}=… alone",
+                because="only one of them can be in force, and nothing says which",
+            )
+    return given
 
 
 def read(role: Role, written: Mapping[str, Value]) -> ClientSettings:
     """Settings by the Java clients' names, most of which librdkafka takes too."""
-    return read_settings(written, library=Library.parse("librdkafka"), role=role)
+    return read_settings(written, library=LIBRARY, role=role)
 
 
 def _transaction_times(given: Mapping[str, str]) -> dict[str, Value]:
@@ -93,7 +136,7 @@ def refuse_contradictions(settings: ClientSettings, guarantee: Guarantee) -> Non
 def refusal(rule: UseRule, guarantee: Guarantee, *, you_wrote: str, you_want: str = "") -> GuaranteeError:
     """The error of a rule that was found broken."""
     return GuaranteeError(
-        f"the {rule.role} is declared {guarantee.replace('_', ' ')}, and then: {rule.title}",
+        f"the {rule.role} is declared {guarantee.replace('_', ' ')}, but this would not hold: {rule.title}",
         rule=rule.id,
         you_wrote=you_wrote,
         you_want=you_want or rule.requires.get(guarantee, ""),

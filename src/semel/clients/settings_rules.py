@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from semel.clients.setting_names import IN_FLIGHT_MAX, ClientSettings, Role
+from semel.clients.setting_effects import IN_FLIGHT, IN_FLIGHT_MAX
+from semel.clients.setting_names import ClientSettings, Role
 from semel.guarantee import Anomaly, Guarantee
 
-__all__ = ["CLIENT_RULES", "IN_FLIGHT_MAX", "OFFSETS_RULE", "ClientRule", "UseRule", "broken_rules"]
-
 MOST, LEAST, EXACTLY = Guarantee.AT_MOST_ONCE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
-IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +32,23 @@ class UseRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRule(UseRule):
-    """One thing a client's settings must be."""
+    """One thing a client's settings must be.
+
+    With `libraries` only clients of those are asked for it, with `only_with` only those that have, or may have, that
+    setting: what is not judged is not shown as held.
+    """
 
     settings: tuple[str, ...]
     keeps: Callable[[ClientSettings, Guarantee], bool]
+    libraries: frozenset[str] = frozenset()
+    only_with: str = ""
 
     def applies(self, settings: ClientSettings, guarantee: Guarantee) -> bool:
         """Whether this client and this guarantee have to do with it."""
+        if self.libraries and settings.library.name not in self.libraries:
+            return False
+        if self.only_with and not settings.why_unread(self.only_with) and not settings.text(self.only_with):
+            return False
         return self.role in settings.roles and guarantee in self.requires
 
 
@@ -99,9 +107,7 @@ def _keeps_delivery_time(settings: ClientSettings, _: Guarantee) -> bool:
 
 def _keeps_transaction_time(settings: ClientSettings, _: Guarantee) -> bool:
     limit_ms, delivery_ms = settings.number("transaction.timeout.ms"), settings.number("delivery.timeout.ms")
-    written = {"transaction.timeout.ms", "delivery.timeout.ms"} & settings.given.keys()
-    # Left alone, libraries fit the one to the other themselves.
-    return not settings.text("transactional.id") or not written or (limit_ms or 0) >= (delivery_ms or 0)
+    return bool(settings.text("transactional.id")) and (limit_ms or 0) >= (delivery_ms or 0)
 
 
 def _keeps_group(settings: ClientSettings, _: Guarantee) -> bool:
@@ -252,11 +258,14 @@ CLIENT_RULES = (
         role=Role.PRODUCER,
         settings=("transaction.timeout.ms", "delivery.timeout.ms"),
         requires=_all("transaction.timeout.ms of at least delivery.timeout.ms", EXACTLY),
+        libraries=frozenset({"librdkafka"}),
+        only_with="transactional.id",
         keeps=_keeps_transaction_time,
         anomalies=frozenset(),
-        wrong="The coordinator aborts the transaction, and fences the producer, while it still repeats a send. Nothing "
-        "is lost or doubled, but work is thrown away just when a broker is slow.",
-        fault="none: the transaction is aborted, as it should be",
+        wrong="The coordinator would abort the transaction, and fence the producer, while it still repeats a send. "
+        "librdkafka refuses to start with such settings, and lowers delivery.timeout.ms where nobody wrote it. No "
+        "other library compares the two, so only clients of librdkafka are judged.",
+        fault="none is needed: the producer does not start",
         sources="KIP-98; librdkafka: transaction.timeout.ms",
     ),
     ClientRule(

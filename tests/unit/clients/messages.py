@@ -2,7 +2,8 @@
 
 from confluent_kafka import Message
 
-from semel.clients.records import Batch, TopicPartition
+from semel.clients.records import Batch
+from semel.protocol.topic_partition import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

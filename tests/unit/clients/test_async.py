@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
 import semel
-from semel.broker.intercept import Delay
-from semel.errors import BrokerError, ConfigError, GuaranteeError
+from semel.broker.runtime.intercept import AnswerError, Delay
+from semel.clients.producer import Plain
+from semel.errors import BrokerError, ConfigError, GuaranteeError, Outcome
 from semel.guarantee import Guarantee
+from semel.protocol.error_codes import ErrorCode
 from tests.features.clusters import SETTINGS, Kafka
 
 LEAST, MOST = Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE
@@ -62,6 +66,92 @@ def test_a_failed_delivery_is_raised_where_it_is_awaited(kafka: Kafka) -> None:
                 await producer.send(topic, 5)  # type: ignore[arg-type]
 
     asyncio.run(main())
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("ending", ["flush", "close", "exit"])
+@pytest.mark.parametrize("waited", ["never", "too short", "looked at"])
+def test_a_failure_that_nobody_awaited_is_told_once(kafka: Kafka, waited: str, ending: str) -> None:
+    topic = kafka.topic()
+
+    async def send(producer: semel.AsyncProducer[Plain]) -> None:
+        await producer.send(topic, "good")
+        bad = [await producer.send(topic, "bad", partition=9) for _ in range(2)]
+        if waited == "too short":
+            bad[0].cancel()
+        elif waited == "looked at":
+            found = await asyncio.gather(*bad, return_exceptions=True)
+            assert [type(one) for one in found] == [BrokerError, BrokerError]
+
+    async def main() -> None:
+        async with semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST) as producer:
+            await send(producer)
+            if ending == "flush":
+                await producer.flush()
+            elif ending == "close":
+                await producer.close()
+
+    if waited == "looked at":
+        asyncio.run(main())
+    else:
+        with pytest.raises(BrokerError, match="UNKNOWN_PARTITION") as caught:
+            asyncio.run(main())
+        assert caught.value.outcome is Outcome.DID_NOT_HAPPEN
+        assert caught.value.__notes__ == ["2 records failed; this is the first that nobody had looked at"]
+    assert kafka.values(topic) == ["good"]
+
+
+def test_a_producer_is_opened_again_while_a_cancelled_task_closes_it(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The close goes on in its thread: it ends the producer that it began with, not the one that came after it."""
+    topic, may_end, order = kafka.topic(), threading.Event(), list[str]()
+    wait, own = semel.Producer.wait_for_last_reports, semel.Producer.__init__
+
+    def wait_late(self: semel.Producer[Plain]) -> None:
+        may_end.wait(30)
+        order.append("closed")
+        wait(self)
+
+    def open_noted(self: semel.Producer[Plain], *arguments: Any, **named: Any) -> None:
+        order.append("opened")
+        own(self, *arguments, **named)
+
+    monkeypatch.setattr(semel.Producer, "wait_for_last_reports", wait_late)
+    monkeypatch.setattr(semel.Producer, "__init__", open_noted)
+
+    async def main() -> None:
+        producer = semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST)
+        await producer.__aenter__()
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        opening = asyncio.create_task(producer.__aenter__())
+        await asyncio.sleep(0)
+        may_end.set()
+        await opening
+        assert (await (await producer.send(topic, "after"))).offset == 0
+        await producer.close()
+
+    asyncio.run(main())
+    assert order == ["opened", "closed", "opened", "closed"]
+    assert kafka.values(topic) == ["after"]
+
+
+def test_failures_that_were_awaited_are_not_kept(cluster: semel.Cluster, kafka: Kafka) -> None:
+    topic = kafka.topic()
+    cluster.intercept("Produce", AnswerError(code=ErrorCode.INVALID_RECORD), times=None)
+
+    async def main() -> int:
+        async with semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST) as producer:
+            for _ in range(15):
+                bad = [await producer.send(topic, "bad") for _ in range(200)]
+                await asyncio.gather(*bad, return_exceptions=True)
+            return len(producer.inner.failures.unseen)
+
+    assert asyncio.run(main()) <= 1_200
 
 
 def test_consume_process_produce_exactly_once(kafka: Kafka) -> None:

@@ -6,17 +6,20 @@ Keeps: K4 an unfinished record is neither counted as done nor skipped; K5 a part
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from semel.clients import membership
+from semel.clients import membership, topic_lives
 from semel.clients.membership import Membership
 from semel.clients.progress import Progress
-from semel.clients.records import TopicPartition
+from semel.clients.records import Life
+from semel.clients.topic_lives import TopicLives
 from semel.errors import BrokerError, FencedError
+from semel.protocol.topic_partition import TopicPartition
 from tests.unit.clients.messages import A, B, message
 
 ILLEGAL_GENERATION, COORDINATOR_LOADING = 22, 14
@@ -31,7 +34,10 @@ class Library:
         self.here: list[list[Message]] = []
         self.refusals: list[KafkaException] = []
         self.asked: list[tuple[str, dict[TopicPartition, int]]] = []
+        self.polled: list[Message] = []
         self.before_consume: list[Any] = []
+        self.before_poll: list[Any] = []
+        self.paused: set[TopicPartition] = set()  # also of partitions that went: the library does not forget it
 
     def _note(self, what: str, places: list[Place]) -> None:
         self.asked.append((what, {TopicPartition(one.topic, one.partition): one.offset for one in places}))
@@ -48,6 +54,12 @@ class Library:
     def unassign(self) -> None:
         self._note("unassign", [])
 
+    def pause(self, places: list[Place]) -> None:
+        self.paused |= {TopicPartition(one.topic, one.partition) for one in places}
+
+    def resume(self, places: list[Place]) -> None:
+        self.paused -= {TopicPartition(one.topic, one.partition) for one in places}
+
     def seek(self, place: Place) -> None:
         self._note("seek", [place])
 
@@ -62,8 +74,21 @@ class Library:
         self.before_consume = []
         return self.here.pop(0) if self.here else []
 
-    def poll(self, _: float) -> None:
-        return None
+    def poll(self, _: float) -> Message | None:
+        for action in self.before_poll:
+            action()
+        self.before_poll = []
+        return self.polled.pop(0) if self.polled else None
+
+
+class Unchanged(TopicLives):
+    """Topics that nobody deletes."""
+
+    def __init__(self) -> None:
+        super().__init__({}, 1)
+
+    def learn(self, topics: Collection[str]) -> dict[str, Life]:
+        return dict.fromkeys(topics, Life())
 
 
 def _key(place: Place) -> tuple[str, int]:
@@ -83,6 +108,7 @@ def member(library: Library) -> Membership:
     made = Membership(
         {"auto.offset.reset": "earliest"},
         Progress(),
+        Unchanged(),
         wait_s_max=1,
         keep_alive_s=60,
         revoke_wait_s=1,
@@ -116,6 +142,75 @@ def test_records_that_came_with_a_revocation_are_read_again(member: Membership, 
     assert library.asked == [("seek", {A: 5})]
 
 
+def test_batches_are_cut_from_what_was_fetched_at_once(member: Membership, library: Library) -> None:
+    library.here = [[message(A, 5), message(B, 6), message(A, 6)]]
+    assert [one.offset() for one in member.poll(2, 0)] == [5, 6]
+    assert member.standing([message(A, 5), message(B, 6)]) == {A: 6, B: 7}, "the library stands behind all of them"
+    assert member.standing([message(A, 5)]) == {A: 6}
+    library.polled = [message(B, 7)]  # while the group is served
+    assert [one.offset() for one in member.poll(1, 0)] == [6]
+    assert member.standing([message(A, 6)]) == {A: 7}
+    assert [one.offset() for one in member.poll(2, 0)] == [7]
+    assert member.standing([message(B, 7)]) == {A: 100, B: 200}, "nothing is left"
+
+
+def test_a_batch_is_filled_up_from_what_comes_next(member: Membership, library: Library) -> None:
+    library.here = [[message(A, 5), message(B, 6), message(A, 6)], [message(B, 7), message(A, 7)]]
+    batches = [[(one.partition(), one.offset()) for one in member.poll(2, 0)] for _ in range(3)]
+    assert batches == [[(0, 5), (1, 6)], [(0, 6), (1, 7)], [(0, 7)]], "in the order of the library"
+
+
+def test_what_was_fetched_goes_with_its_partition(member: Membership, library: Library) -> None:
+    """Also when the partition went while the user was at work, in another thread's poll."""
+    library.here = [[message(A, 5), message(B, 6), message(A, 6), message(B, 7)]]
+    assert len(member.poll(1, 0)) == 1
+    member._revoke(library, [Place(B.topic, 1)])
+    assert [(one.partition(), one.offset()) for one in member.poll(10, 0)] == [(0, 6)]
+
+
+def test_what_was_fetched_is_not_handed_out_when_its_partition_was_moved(member: Membership, library: Library) -> None:
+    library.here = [[message(A, 5), message(B, 6), message(A, 6), message(B, 7)]]
+    assert len(member.poll(2, 0)) == 2
+    member.seek({A: 5})
+    assert [(one.partition(), one.offset()) for one in member.poll(10, 0)] == [(1, 7)]
+
+
+def test_the_group_is_served_with_every_batch(member: Membership, library: Library) -> None:
+    """Or it would expel a member that works on what it has fetched."""
+    library.here = [[message(A, 5), message(A, 6)]]
+    assert len(member.poll(1, 0)) == 1
+    library.before_poll = [lambda: member._revoke(library, [Place(A.topic, 0)])]
+    assert member.poll(1, 0) == []
+
+
+def test_an_answer_counts_for_what_was_fetched_before_it(
+    member: Membership, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def describe(*arguments: object) -> dict[str, object]:
+        asked.append(arguments)
+        return {}
+
+    monkeypatch.setattr(member.lives, "_describe", describe)
+    monkeypatch.setattr(topic_lives, "ASKING_SHARE", 1e-9)
+    monkeypatch.setattr(topic_lives, "QUIET_S_MAX", 3600)
+    library.here = [[message(A, 5), message(A, 6)], [message(A, 7)]]
+    for _ in range(2):
+        member.poll(1, 0)
+        member.commits.commit({A: 6})
+        member.commits.commit({A: 7})
+    assert len(asked) == 1
+    member.poll(1, 0)
+    member.progress.finished = {A: 8}
+    member.commits.commit_soon()
+    assert (len(asked), member.progress.finished) == (1, {A: 8}), "in a moment"
+    member.commits.commit({A: 8})
+    assert len(asked) == 2
+    member.commits.commit_if_possible({A: 8})
+    assert len(asked) == 3, "the last commit of all is not made on an old answer"
+
+
 def test_an_error_that_came_with_a_revocation_is_told(member: Membership, library: Library) -> None:
     bad = Message("t", 0, error=KafkaError(3))
     library.before_consume = [lambda: member._revoke(library, [Place(B.topic, 1)])]
@@ -135,6 +230,19 @@ def test_positions_that_cannot_be_read_leave_the_member_without_partitions(
     assert library.asked == [("unassign", {})]
 
 
+def test_a_partition_that_went_while_it_was_paused_is_read_when_it_comes_back(
+    member: Membership, library: Library
+) -> None:
+    member.keep_alive._since = 0.0  # a user at work
+    member._poll_for_user()
+    assert library.paused == {A, B}
+    member.keep_alive.back()
+    member._revoke(library, [Place(A.topic, 0), Place(B.topic, 1)])
+    member.resume()
+    member._assign(library, [Place(A.topic, 0), Place(B.topic, 1)])
+    assert library.paused == set()
+
+
 def test_a_revoked_partition_is_committed_first_and_then_forgotten(member: Membership, library: Library) -> None:
     member.progress.finished = {A: 9, B: 10}
     member._revoke(library, [Place(A.topic, 0)])
@@ -151,31 +259,31 @@ def test_a_lost_partition_is_not_committed(member: Membership, library: Library)
 
 def test_a_refused_commit_is_fenced_and_one_that_may_pass_is_tried_again(member: Membership, library: Library) -> None:
     library.refusals = [KafkaException(KafkaError(COORDINATOR_LOADING, retriable=True))]
-    member.commit({A: 9})
+    member.commits.commit({A: 9})
     assert [what for what, _ in library.asked] == ["commit", "commit"]
     library.refusals = [KafkaException(KafkaError(ILLEGAL_GENERATION))]
     with pytest.raises(FencedError):
-        member.commit({A: 9})
+        member.commits.commit({A: 9})
     library.refusals = [KafkaException(KafkaError(29))]
     with pytest.raises(BrokerError, match="not committed"):
-        member.commit({A: 9})
-    assert member.commits_refused == 1
+        member.commits.commit({A: 9})
+    assert member.commits.refused == 1
 
 
 def test_a_commit_under_way_carries_no_second_one(member: Membership, library: Library) -> None:
     member.progress.finished = {A: 9}
-    member.commit_soon()
+    member.commits.commit_soon()
     member.progress.finished = {A: 12}
-    member.commit_soon()
+    member.commits.commit_soon()
     assert library.asked == [("commit soon", {A: 9})]
-    member._on_commit(None, [Place(A.topic, 0, 9)])
-    member.commit_soon()
+    member.commits.answered(None, [Place(A.topic, 0, 9)])
+    member.commits.commit_soon()
     assert library.asked[1:] == [("commit soon", {A: 12})]
 
 
 def test_a_commit_that_failed_is_made_again_unless_a_later_one_is_due(member: Membership) -> None:
     member.progress.finished = {B: 20}
     failed = KafkaError(COORDINATOR_LOADING)
-    member._on_commit(failed, [Place(A.topic, 0, 9), Place(B.topic, 1, 10)])
+    member.commits.answered(failed, [Place(A.topic, 0, 9), Place(B.topic, 1, 10)])
     assert member.progress.finished == {A: 9, B: 20}
-    assert member.commits_refused == 1
+    assert member.commits.refused == 1

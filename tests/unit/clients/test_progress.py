@@ -18,7 +18,7 @@ def handed(*at: tuple[object, int]) -> Progress:
 
 def test_a_finished_batch_counts_and_is_not_read_again() -> None:
     progress = handed()
-    progress.end(Ending.FINISHED)
+    progress.end(progress.batch, Ending.FINISHED)
     assert progress.take_back() == {}
     assert progress.finished == {A: 7, B: 26}
     assert progress.positions == {A: 7, B: 26}
@@ -41,20 +41,20 @@ def test_of_records_one_by_one_the_finished_ones_count() -> None:
 def test_an_undone_batch_is_read_again_whole() -> None:
     progress = handed()
     progress.records_done = 2
-    progress.end(Ending.GIVEN_UP)
+    progress.end(progress.batch, Ending.GIVEN_UP)
     assert progress.take_back() == {A: 5, B: 20}
     assert progress.finished == {}
 
 
 def test_a_settled_batch_needs_no_commit() -> None:
     progress = handed()
-    progress.end(Ending.SETTLED)
+    progress.end(progress.batch, Ending.SETTLED)
     assert (progress.take_back(), progress.finished) == ({}, {})
 
 
 def test_a_revoked_partition_takes_its_offsets_along() -> None:
     progress = handed()
-    progress.end(Ending.FINISHED)
+    progress.end(progress.batch, Ending.FINISHED)
     progress.revoke([A])
     assert progress.take_back() == {}
     assert progress.finished == {B: 26}
@@ -63,7 +63,7 @@ def test_a_revoked_partition_takes_its_offsets_along() -> None:
 
 def test_what_was_finished_earlier_goes_with_its_partition_too() -> None:
     progress = handed()
-    progress.end(Ending.FINISHED)
+    progress.end(progress.batch, Ending.FINISHED)
     progress.take_back()
     progress.revoke([B])
     assert progress.finished == {A: 7}
@@ -93,15 +93,35 @@ def test_any_order_of_endings_hands_out_every_record_in_turn(endings: list[str],
         progress.hand_out(batch(*((A, wanted + number) for number in range(count))))
         done = count
         if ending == "finish":
-            progress.end(Ending.FINISHED)
+            progress.end(progress.batch, Ending.FINISHED)
         elif ending == "settle":
-            progress.end(Ending.SETTLED)
+            progress.end(progress.batch, Ending.SETTLED)
         elif ending == "undo":
             done = 0
-            progress.end(Ending.GIVEN_UP)
+            progress.end(progress.batch, Ending.GIVEN_UP)
         else:
             done = progress.records_done = data.draw(st.integers(0, count))
         again = progress.take_back()
         assert again == ({} if done == count else {A: wanted + done})
         wanted += done
         assert progress.finished.get(A, 0) <= wanted
+
+
+def test_a_batch_in_a_commit_is_not_ended_by_its_loop_and_no_more_is_handed_out() -> None:
+    progress, work = Progress(), batch((A, 0), (A, 1))
+    progress.hand_out(work)
+    assert progress.claim(work)
+    progress.end_open(work, Ending.LEFT)
+    assert (progress.ending, progress.ask_for_more()) == (Ending.UNDECIDED, False)
+    progress.end(work, Ending.SETTLED)
+    assert progress.ask_for_more()
+
+
+def test_a_batch_that_comes_again_goes_into_no_commit() -> None:
+    progress, work = Progress(), batch((A, 0), (A, 1))
+    progress.hand_out(work)
+    assert progress.ask_for_more()
+    assert not progress.claim(work), "though it is not taken back yet"
+    progress.take_back()
+    progress.hand_out(batch((A, 0), (A, 1)))
+    assert not progress.claim(work)

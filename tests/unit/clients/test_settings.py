@@ -17,7 +17,8 @@ PRODUCER, CONSUMER = Role.PRODUCER, Role.CONSUMER
 @pytest.mark.parametrize("guarantee", Guarantee)
 @pytest.mark.parametrize("role", Role)
 def test_what_a_guarantee_sets_keeps_every_rule(role: Role, guarantee: Guarantee) -> None:
-    own = {"transactional.id": "t"} if (role, guarantee) == (PRODUCER, EXACTLY) else {"group.id": "g"}
+    transactional = {"transactional.id": "t"} if guarantee is EXACTLY else {}
+    own = {"group.id": "g"} if role is CONSUMER else transactional
     merged = client_settings(role, guarantee, "b:1", own)
     assert list(broken_rules(read(role, merged), guarantee)) == []
 
@@ -81,3 +82,10 @@ def test_an_empty_address_is_refused() -> None:
 
 def test_at_most_once_waits_for_the_leader_to_learn_of_losses() -> None:
     assert declared(PRODUCER, MOST)["acks"] == "1"
+
+
+@pytest.mark.parametrize("bootstrap", ["", "  ", {"bootstrap.servers": "127.0.0.1:1"}, None])
+def test_a_bootstrap_that_is_no_address_is_refused(bootstrap: object) -> None:
+    """Other clients take their settings as the first argument."""
+    with pytest.raises(ConfigError, match="bootstrap is"):
+        client_settings(Role.PRODUCER, Guarantee.AT_LEAST_ONCE, bootstrap, {})  # type: ignore[arg-type]

@@ -6,62 +6,21 @@ Every test runs on SQLite and on PostgreSQL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import semel
-from semel.clients.records import Batch, TopicPartition
+from semel.clients.records import Batch
 from semel.clients.steps import ClientStep
 from semel.clients.stores import Store
 from semel.engine.postgres import PostgresServer
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SinkError
+from tests.unit.clients.databases import another, owned, results, standing
 from tests.unit.clients.messages import A, B, batch
-
-
-class Owner:
-    """A consumer, as a store knows it."""
-
-    def __init__(self, store: object) -> None:
-        self.store, self.endings = store, list[str]()
-
-    def settled(self) -> None:
-        self.endings.append("settled")
-
-    def rewind(self) -> None:
-        self.endings.append("rewound")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store
-    if request.param == "sqlite":
-        made = semel.SqliteStore(tmp_path / "s.db")
-    else:
-        made = semel.PostgresStore(request.getfixturevalue("postgres").conninfo)
-        for table in ("semel_offsets", "semel_seen", "results"):
-            made.connection.execute(f"DROP TABLE IF EXISTS {table}")
-        made.connection.commit()
-    made.make("CREATE TABLE results (line text)")
-    yield made
-    made.close()
-
-
-def owned(store: Store, *at: tuple[TopicPartition, int]) -> tuple[Batch, Owner]:
-    one, owner = batch(*at), Owner(store)
-    one.owner = owner
-    return one, owner
-
-
-def standing(store: Store) -> dict[TopicPartition, int]:
-    return store.offsets("g", [A, B], lambda _: 0)
-
-
-def results(store: Store) -> int:
-    found = store.connection.execute("SELECT count(*) FROM results").fetchone()[0]
-    store.connection.rollback()
-    return int(found)
 
 
 def insert_and_fail(store: Store, work: Batch, before: Callable[[], None]) -> None:
@@ -99,13 +58,9 @@ def test_a_member_whose_partition_was_given_away_changes_nothing(store: Store, f
     assert (standing(store)[A], results(store), owner.endings) == (2, 0, ["rewound"])
 
 
-def test_of_two_members_at_once_one_commits(store: Store, postgres: PostgresServer) -> None:
+def test_of_two_members_at_once_one_commits(store: Store) -> None:
     standing(store)
-    other: Store = (
-        semel.PostgresStore(postgres.conninfo)
-        if isinstance(store, semel.PostgresStore)
-        else semel.SqliteStore(store._path)  # type: ignore[attr-defined]
-    )
+    other = another(store)
     meeting = threading.Barrier(2)
     ends: list[str] = []
 
@@ -148,6 +103,43 @@ def test_a_batch_read_from_elsewhere_is_refused(store: Store) -> None:
         store.transaction(batch((A, 0)))
 
 
+def test_a_member_that_stands_still_is_not_waited_for_without_end(store: Store) -> None:
+    """Its transaction is open, and has locked the offsets."""
+    standing(store)
+    if isinstance(store, semel.PostgresStore):
+        hasty: Store = semel.PostgresStore(store._conninfo, busy_wait_ms_max=50)
+    else:
+        assert isinstance(store, semel.SqliteStore)
+        hasty = semel.SqliteStore(store._path, busy_wait_ms_max=50)
+    with hasty, closing(store.connect()) as still:
+        if store.dialect.begin is not None:
+            still.execute(store.dialect.begin)
+        still.execute("UPDATE semel_offsets SET offset_next = offset_next")
+        with pytest.raises(SinkError, match="cannot be read"):
+            standing(hasty)
+        with pytest.raises(SinkError, match=r"not moved|cannot be begun"):
+            insert(hasty, owned(hasty, (A, 0))[0])
+        still.rollback()
+        insert(hasty, owned(hasty, (A, 0))[0])
+    assert (standing(store)[A], results(store)) == (1, 1)
+
+
+def test_offsets_without_records_are_passed(store: Store) -> None:
+    """Compaction and the marks of transactions leave gaps: before a batch, in it and behind it."""
+    standing(store)
+    work, owner = owned(store, (A, 3), (A, 7))
+    work.starts[A], work.offsets[A] = 0, 9
+    with store.transaction(work):
+        pass
+    assert (standing(store)[A], owner.endings) == (9, ["settled"])
+
+
+def test_a_store_in_memory_is_refused() -> None:
+    for path in (":memory:", ""):
+        with pytest.raises(ConfigError, match="is no file"):
+            semel.SqliteStore(path)
+
+
 def test_a_bad_statement_undoes_the_batch_and_the_store_goes_on(store: Store) -> None:
     standing(store)
     with pytest.raises(Exception, match="nothing_here"), store.transaction(owned(store, (A, 0))[0]) as t:
@@ -161,7 +153,8 @@ def test_names_are_quoted(tmp_path: Path) -> None:
     name = 'odd "name"; DROP TABLE x'
     store = semel.SqliteStore(tmp_path / "s.db", offsets_table=name)
     store.offsets("g", [A], lambda _: 4)
-    assert store.connection.execute("SELECT name FROM sqlite_master").fetchone()[0] == name
+    with closing(store.connect()) as connection:
+        assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [name]).fetchone()
     store.close()
 
 
@@ -179,6 +172,15 @@ def test_a_password_is_in_no_error(postgres: PostgresServer) -> None:
     with pytest.raises(ConfigError) as unread:
         semel.PostgresStore("very-hidden")
     assert "very-hidden" not in str(unread.value)
+
+
+def test_limits_are_set_unless_the_user_has_set_them(postgres: PostgresServer) -> None:
+    with semel.PostgresStore(f"{postgres.conninfo} connect_timeout=7 options='-c lock_timeout=3s'") as store:
+        connection: psycopg.Connection = store.connect()  # type: ignore[assignment]
+        with closing(connection):
+            found = connection.info.get_parameters()
+            assert (found["connect_timeout"], found["tcp_user_timeout"]) == ("7", "60000")
+            assert connection.execute("SHOW lock_timeout").fetchone() == ("3s",)
 
 
 def insert(store: Store, work: Batch) -> None:
@@ -209,7 +211,7 @@ def test_a_database_that_dies_behind_the_commit_is_asked_and_says_yes() -> None:
         store.make("CREATE TABLE results (line text)")
         standing(store)
         work, owner = owned(store, (A, 0))
-        connection = store.connection
+        connection = store._session.connection
         real_commit = connection.commit
 
         def commit_and_die() -> None:

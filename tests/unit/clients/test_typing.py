@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 # Lines with a mark are wrong and must be found; all others are right.
 PROGRAM = """
@@ -32,6 +34,20 @@ session.send("t", b"v").result().offset
 semel.Producer("b", guarantee=Guarantee.AT_LEAST_ONCE, transactional_id="t")  # wrong
 semel.Producer("b")  # wrong
 
+store = semel.SqliteStore("s.db")
+seen = semel.Deduplicator(store, "payments", window_records=3)
+store.transaction()  # wrong
+with semel.Consumer("b", ["t"], group="g", guarantee=Guarantee.EXACTLY_ONCE, store=store) as reader:
+    reader.seek("t", 0, 5)  # wrong
+    reader.pause()  # wrong
+    for batch in reader.batches():
+        with store.transaction(batch) as t:
+            t.execute("INSERT INTO r VALUES (?)", [batch[0].value])
+            t.connection.commit()  # wrong
+            t.commit()  # wrong
+            seen.admit(t, batch[0].key or b"", batch[0].timestamp_ms)
+            seen.admit(t, 5, 0)  # wrong
+
 
 async def plain_send() -> "asyncio.Future[Delivered]":
     async with semel.AsyncProducer("b", guarantee=Guarantee.AT_LEAST_ONCE) as producer:
@@ -52,6 +68,7 @@ async def main() -> None:
 """
 
 
+@pytest.mark.full
 def test_what_the_declaration_does_not_allow_is_a_type_error(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -16,12 +16,12 @@ from typing import Final
 import pytest
 
 import semel
-from semel.broker.intercept import AnswerError, Delay
+from semel.broker.runtime.intercept import AnswerError, Delay
 from semel.clients.producer import Plain
-from semel.clients.records import TopicPartition
 from semel.errors import BrokerError, ConfigError, GuaranteeError, MissingExtraError, Outcome
 from semel.guarantee import Guarantee
 from semel.protocol.error_codes import ErrorCode
+from semel.protocol.topic_partition import TopicPartition
 from tests.features.clusters import SETTINGS, Kafka
 
 MOST, LEAST, _ = Guarantee
@@ -184,12 +184,21 @@ def test_closed_clients_say_so(kafka: Kafka) -> None:
         next(consumer.batches())
 
 
+def test_a_close_that_could_not_send_says_what_is_left_to_do() -> None:
+    producer = semel.Producer(NOWHERE, guarantee=LEAST, settings={"log_level": 0}, wait_ms_max=100)
+    producer.send("t", "x")
+    with pytest.raises(BrokerError, match="1 records have no result") as caught:
+        producer.close()
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert "this producer is closed" in caught.value.next_command
+
+
 def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     from semel.clients import library
 
     library.confluent.cache_clear()
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'semel\[clients\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[clients\]\""):
         semel.Producer(NOWHERE, guarantee=LEAST)
 
 
@@ -361,15 +370,17 @@ def test_a_failure_that_nobody_looked_at_is_told_by_flush_once(cluster: semel.Cl
 def test_a_partition_that_was_given_up_is_not_counted_with_another(kafka: Kafka) -> None:
     """The library goes on telling the old position of a partition that was moved back and has read nothing since."""
     topic = kafka.topic(2)
-    kafka.fill(topic, 40)
+    kafka.fill(topic, 40, keyed=True)
     with consumer_of(kafka, topic) as consumer:
         seen: set[int] = set()
         while seen != {0, 1}:  # give up batches until one of each partition was handed out
-            seen |= {record.partition for record in next(consumer.batches(idle_ms_max=20_000))}
+            batches = consumer.batches(idle_ms_max=20_000)
+            seen |= {record.partition for record in next(batches)}
             if seen != {0, 1}:
                 consumer.commit()
         before = [kafka.committed(topic, topic, number) for number in (0, 1)]
-        record = next(consumer.batches(records_max=1, idle_ms_max=20_000))[0]
+        batches = consumer.batches(records_max=1, idle_ms_max=20_000)
+        record = next(batches)[0]
         consumer.commit()
         after = [kafka.committed(topic, topic, number) for number in (0, 1)]
     assert after[record.partition] == record.offset + 1

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.clients.aside import Aside, Overrun
 from semel.clients.delivery import Failures
 from semel.clients.failures import Fate
+from semel.clients.limited_calls import LimitedCalls, LimitPassed
 from semel.clients.steps import ClientStep
 from semel.clients.transaction import Coordination, State
 from semel.errors import BrokerError, Outcome
@@ -60,36 +60,36 @@ def test_a_producer_whose_offsets_are_never_answered_is_at_its_end(
 
 
 def test_calls_are_made_one_after_the_other_in_one_thread() -> None:
-    aside, seen = Aside(), list[int]()
+    calls, seen = LimitedCalls(), list[int]()
     for _ in range(3):
-        aside.call(20, lambda: seen.append(threading.get_ident()))
+        calls.call(20, lambda: seen.append(threading.get_ident()))
     assert len(seen) == 3
     assert len(set(seen)) == 1
     assert seen[0] != threading.get_ident()
 
 
 def test_an_error_is_raised_where_it_is_waited_for() -> None:
-    aside = Aside()
+    calls = LimitedCalls()
     with pytest.raises(ZeroDivisionError):
-        aside.call(20, lambda: 1 / 0)
-    aside.call(20, lambda: None)
+        calls.call(20, lambda: 1 / 0)
+    calls.call(20, lambda: None)
 
 
 def test_the_limit() -> None:
     end = threading.Event()
-    with pytest.raises(Overrun):
-        Aside().call(0.01, end.wait, 60)
+    with pytest.raises(LimitPassed):
+        LimitedCalls().call(0.01, end.wait, 60)
     end.set()
 
 
 def test_the_thread_ends_with_its_owner_and_keeps_nothing() -> None:
-    threads, aside, held = list[threading.Thread](), Aside(), Stuck()
+    threads, calls, held = list[threading.Thread](), LimitedCalls(), Stuck()
     held.end.set()
     kept = weakref.ref(held)
-    aside.call(20, lambda: threads.append(threading.current_thread()))
-    aside.call(20, held.send_offsets_to_transaction)
+    calls.call(20, lambda: threads.append(threading.current_thread()))
+    calls.call(20, held.send_offsets_to_transaction)
     del held
     assert kept() is None, "the client of a call is free when the call is over"
-    del aside
+    del calls
     threads[0].join(20)
     assert not threads[0].is_alive()

@@ -1,4 +1,4 @@
-"""`Aside`: calls of the library that may never come back, in a thread that can be left behind.
+"""`LimitedCalls`: calls of the library that may never come back, in a thread that can be left behind.
 
 Why: librdkafka keeps its time limits, but one. When the group's coordinator has left the cluster,
      `send_offsets_to_transaction` waits for it for ever, whatever limit it was given (confluentinc/librdkafka, issues
@@ -18,11 +18,11 @@ from typing import Any
 Call = Callable[[], object]
 
 
-class Overrun(Exception):
+class LimitPassed(Exception):
     """The call has not come back; its thread is still in it."""
 
 
-class Aside:
+class LimitedCalls:
     """A thread that makes one call after the other, while its user waits for each; it ends with its owner."""
 
     def __init__(self) -> None:
@@ -32,16 +32,18 @@ class Aside:
         self._is_running = False
 
     def call(self, wait_s_max: float, function: Callable[..., object], *arguments: Any) -> None:
-        """Make the call and wait for its end; Overrun past the limit, after which this is of no more use."""
+        """Make the call and wait for its end; LimitPassed past the limit, after which this is of no more use."""
         if not self._is_running:
             self._is_running = True
             weakref.finalize(self, self._calls.put, None)
-            threading.Thread(target=_serve, args=(self._calls, self._ends), name="semel-aside", daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(self._calls, self._ends), name="semel-limited-calls", daemon=True
+            ).start()
         self._calls.put(partial(function, *arguments))
         try:
             error = self._ends.get(timeout=wait_s_max)
         except Empty:
-            raise Overrun from None
+            raise LimitPassed from None
         if error is not None:
             raise error
 

@@ -1,0 +1,157 @@
+"""K10 asking which topic a name stands for: what happens when the answer is late, lost, or never comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import semel
+from semel.broker.runtime.intercept import After, DropRequest, DropResponse
+from semel.clients import group_commits
+from semel.clients.records import Batch, Life
+from semel.clients.topic_lives import NO_ID, TopicLives, another_life, topic_id_of
+from semel.errors import BrokerError, Outcome
+from semel.guarantee import Guarantee
+from tests.features.clusters import SETTINGS, Kafka
+from tests.support.waiting import eventually
+
+LEAST, EXACTLY = Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
+RECORDS = 3
+IDLE_MS = 10_000
+ALWAYS = 10_000
+CUT, SILENCE = DropRequest(), DropRequest(then=After.SILENCE)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[semel.Cluster]:
+    with semel.Cluster(brokers=1, config=SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture
+def kafka(cluster: semel.Cluster) -> Iterator[Kafka]:
+    yield Kafka(name="embedded", bootstrap=cluster.bootstrap)
+    cluster.disarm()
+
+
+def filled(kafka: Kafka) -> str:
+    topic = kafka.topic()
+    kafka.fill(topic, RECORDS)
+    return topic
+
+
+def consumer_of(kafka: Kafka, topic: str, guarantee: Guarantee, **options: object) -> semel.Consumer:
+    given = {"settings": {"log_level": 0}, "wait_ms_max": IDLE_MS} | options
+    return semel.Consumer(kafka.bootstrap, [topic], group=topic, guarantee=guarantee, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", [DropRequest(), DropResponse()])
+def test_an_answer_that_is_lost_is_asked_for_again(cluster: semel.Cluster, kafka: Kafka, fault: DropRequest) -> None:
+    topic = filled(kafka)
+    with consumer_of(kafka, topic, LEAST) as consumer:
+        assert consumer.next_batch(RECORDS, IDLE_MS) is not None
+        hook = cluster.intercept("Metadata", fault, times=1)
+        consumer.commit()
+    assert hook.fired
+    assert kafka.committed(topic, topic) == RECORDS
+
+
+@pytest.mark.full
+def test_a_connection_that_stays_silent_is_left(cluster: semel.Cluster, kafka: Kafka) -> None:
+    """The library would wait for its answer for a minute."""
+    topic = filled(kafka)
+    with consumer_of(kafka, topic, LEAST, wait_ms_max=30_000) as consumer:
+        assert consumer.next_batch(RECORDS, IDLE_MS) is not None
+        hook = cluster.intercept("Metadata", SILENCE, times=1)
+        consumer.commit()
+    assert hook.fired
+    assert kafka.committed(topic, topic) == RECORDS
+
+
+def test_at_least_once_goes_on_reading_and_commits_later(
+    cluster: semel.Cluster, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commits, "CONFIRM_S_MAX", 0.2)
+    topic = filled(kafka)
+    with consumer_of(kafka, topic, LEAST) as consumer:
+        for batch in consumer.batches(records_max=1, idle_ms_max=IDLE_MS):
+            if batch[0].offset == 0:
+                hook = cluster.intercept("Metadata", CUT, times=ALWAYS)
+            if batch[0].offset == RECORDS - 1:
+                assert hook.fired
+                cluster.disarm()
+                eventually(lambda: committed(consumer), what="the consumer can commit again")
+                break
+    assert kafka.committed(topic, topic) == RECORDS
+
+
+def committed(consumer: semel.Consumer) -> bool:
+    try:
+        consumer.commit()
+    except BrokerError:
+        return False
+    return True
+
+
+def test_a_store_is_not_locked_while_nobody_answers(cluster: semel.Cluster, kafka: Kafka, tmp_path: Path) -> None:
+    topic = filled(kafka)
+    with (
+        semel.SqliteStore(tmp_path / "s.db", busy_wait_ms_max=0) as store,
+        consumer_of(kafka, topic, EXACTLY, store=store, wait_ms_max=1_000) as consumer,
+    ):
+        batch = consumer.next_batch(RECORDS, IDLE_MS)
+        assert batch is not None
+        hook = cluster.intercept("Metadata", CUT, times=ALWAYS)
+        with pytest.raises(BrokerError) as caught, store.transaction(batch):
+            pytest.fail("nothing may begin")
+        assert (caught.value.outcome, bool(hook.fired)) == (Outcome.DID_NOT_HAPPEN, True)
+        store.make("CREATE TABLE other (line text)")
+        cluster.disarm()
+        again = eventually(lambda: next_of(consumer), what="the batch comes again")
+        eventually(lambda: kept(store, again), what="and is kept")
+        assert store.offsets(topic, [again[0].place], lambda _: -1) == {again[0].place: RECORDS}
+
+
+def next_of(consumer: semel.Consumer) -> Batch | None:
+    try:
+        return consumer.next_batch(RECORDS, IDLE_MS)
+    except BrokerError:
+        return None
+
+
+def kept(store: semel.SqliteStore, batch: Batch) -> bool:
+    try:
+        with store.transaction(batch):
+            return True
+    except BrokerError:
+        return False
+
+
+def test_callbacks_stay_with_the_consumer(kafka: Kafka) -> None:
+    """Another client of the library would call them with figures of its own."""
+    topic, told = filled(kafka), list[str]()
+    settings = {"log_level": 0, "statistics.interval.ms": 10, "stats_cb": told.append}
+    with consumer_of(kafka, topic, LEAST, settings=settings) as consumer:
+        assert consumer.next_batch(RECORDS, IDLE_MS) is not None
+        consumer.commit()
+    assert told
+    assert not [one for one in told if '"type":"producer"' in one.replace(" ", "")]
+
+
+def test_a_member_without_partitions_asks_nobody() -> None:
+    lives = TopicLives({"bootstrap.servers": "127.0.0.1:1"}, 1)
+    assert lives.learn([]) == {}
+    lives.confirm()
+
+
+def test_ids_that_nobody_knows_say_nothing() -> None:
+    assert topic_id_of(type("", (), {"topic_id": NO_ID})) == ""
+    assert not Life().differs(Life("a", "b"))
+    assert not Life("a", "").differs(Life("a", "b"))
+    assert Life("a", "b").differs(Life("a", "c"))
+    assert Life("", "b").filled(Life("a", "c")) == Life("a", "b")
+    assert "another cluster" in str(another_life("t", Life("", "b"), Life("a", "c"), next_command=""))
+    assert "created again" in str(another_life("t", Life("a", "b"), Life("d", "b"), next_command=""))
