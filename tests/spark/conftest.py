@@ -12,9 +12,7 @@ from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
 from semel.spark import register
 from semel.spark.sessions import WORKERS_SHARED
-
-# Quick to start rather than quick to run: these jobs are small.
-DRIVER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+from tests.support.spark_home import java_options
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +27,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = (
             SparkSession.builder.master("local[2]")
             .appName("semel tests")
-            .config("spark.driver.memory", "512m")
-            .config("spark.driver.extraJavaOptions", f"{DRIVER_OPTIONS} -XX:ErrorFile={folder}/jvm_%p.log")
+            # Hundreds of queries in one session: little is kept of those that have ended, and that little has room.
+            .config("spark.driver.memory", "1536m")
+            .config("spark.ui.retainedJobs", "50")
+            .config("spark.ui.retainedStages", "50")
+            .config("spark.ui.retainedTasks", "500")
+            .config("spark.sql.ui.retainedExecutions", "10")
+            .config("spark.sql.streaming.ui.retainedQueries", "5")
+            .config("spark.driver.extraJavaOptions", f"{java_options()} -XX:ErrorFile={folder}/jvm_%p.log")
             .config("spark.driver.extraClassPath", jars)
             .config("spark.python.daemon.module", "semel.spark.daemon")
             .config("spark.python.unix.domain.socket.enabled", "true")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import semel
 from semel.sinks.base import CommitStep, OnStep, ignore_step
-from semel.sinks.ledger import Ledger, read_ledger
+from semel.sinks.kafka.ledger import read_ledger
+from semel.sinks.ledger import Ledger
 from semel.wire.cluster import shared_cluster
 from semel.wire.group_offsets import committed_offsets
 from semel.wire.settings import WireSettings
@@ -67,7 +68,28 @@ def fill(bootstrap: str, topic: str, numbers: Iterable[int], *, partitions: int 
 
 def read_all(bootstrap: str, *topics: str, isolation: str = "read_committed") -> list[Got]:
     """Read topics from first to last offset with another client."""
-    client = Consumer(
+    client = _reader(bootstrap, isolation)
+    try:
+        return _drain(client, topics)
+    finally:
+        client.close()
+
+
+def no_open_transaction(bootstrap: str, topic: str) -> bool:
+    """Whether a reader of committed records sees as far as any other reader."""
+    ends = []
+    for isolation in ("read_committed", "read_uncommitted"):
+        client = _reader(bootstrap, isolation)
+        try:
+            places = _places_of(client, [topic])
+            ends.append([client.get_watermark_offsets(place, timeout=CLIENT_S_MAX)[1] for place in places])
+        finally:
+            client.close()
+    return ends[0] == ends[1]
+
+
+def _reader(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "outside",
@@ -75,20 +97,21 @@ def read_all(bootstrap: str, *topics: str, isolation: str = "read_committed") ->
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # the end of a partition is told when a fetch comes back empty
         }
     )
-    try:
-        return _drain(client, topics)
-    finally:
-        client.close()
 
 
-def _drain(client: Consumer, topics: Sequence[str]) -> list[Got]:
-    places = [
+def _places_of(client: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    return [
         TopicPartition(topic, number, 0)
         for topic in topics
         for number in client.list_topics(topic, timeout=CLIENT_S_MAX).topics[topic].partitions
     ]
+
+
+def _drain(client: Consumer, topics: Sequence[str]) -> list[Got]:
+    places = _places_of(client, topics)
     client.assign(places)
     open_ones = {(place.topic, place.partition) for place in places}
     found: list[Got] = []
@@ -126,23 +149,31 @@ def number_of(one: Got) -> int:
     return int((one.value or b"-1").split(b" ", 1)[0])
 
 
-def check_once(found: Sequence[Got], numbers: Iterable[int], *, ordered: bool) -> None:
-    """Each number is there once; with `ordered`, those of one key stand in the order they were sent."""
+def check_once(
+    found: Sequence[Got], numbers: Iterable[int], *, ordered: bool, sent_to: Mapping[int, int] | None = None
+) -> None:
+    """Each number is there once; with `ordered`, those of one key stand in the order they were sent.
+
+    A topic that grew has records of one key in two partitions, between which Kafka knows no order: `sent_to` says where
+    each number was sent.
+    """
     seen, wanted = Counter(map(number_of, found)), Counter(numbers)
     lost, extra = sorted((wanted - seen).elements()), sorted((seen - wanted).elements())
     assert (lost, extra) == ([], []), f"lost {lost}, more than once {extra}"
     if ordered:
-        _check_order(found)
+        _check_order(found, sent_to or {})
 
 
-def _check_order(found: Sequence[Got]) -> None:
+def _check_order(found: Sequence[Got], sent_to: Mapping[int, int]) -> None:
     by_key: dict[bytes | None, list[Got]] = defaultdict(list)
     for one in found:
         by_key[one.key].append(one)
     for key, ones in by_key.items():
         assert len({one.partition for one in ones}) == 1, key
         stood = [number_of(one) for one in sorted(ones, key=lambda one: one.offset)]
-        assert stood == sorted(stood), key
+        for origin in {sent_to.get(number) for number in stood}:
+            of_one = [number for number in stood if sent_to.get(number) == origin]
+            assert of_one == sorted(of_one), (key, origin)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,10 +247,10 @@ class Job:
         return ledger_of(self.bootstrap, self.pipeline)
 
 
-def outcome_of(query: StreamingQuery) -> str | None:
+def outcome_of(query: StreamingQuery, *, s_max: int = STREAM_S_MAX) -> str | None:
     """Wait for the end of a query; the text of its error, or None."""
     try:
-        assert query.awaitTermination(STREAM_S_MAX), "the query did not end"
+        assert query.awaitTermination(s_max), "the query did not end"
     except StreamingQueryException as error:
         return str(error)
     finally:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import semel
 from semel.errors import SinkError
+from semel.sinks import base
 from semel.spark import arrow_limits, micro_batch
 from tests.spark.sink_jobs import Job, check_once, fill, new_topics, read_all
 
@@ -42,7 +43,7 @@ class Watched:
 @pytest.fixture
 def job(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A query of several micro-batches, each of which counts as large."""
-    monkeypatch.setattr(micro_batch, "SMALL_ROWS_MAX", 0)
+    monkeypatch.setattr(base, "SMALL_ROWS_MAX", 0)
     source, output = new_topics(cluster.bootstrap, 3, 3)
     fill(cluster.bootstrap, source, range(ROWS))
     return Job(
@@ -56,6 +57,7 @@ def job(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch
     )
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("guarantee", "told"),
     [
@@ -78,6 +80,7 @@ def test_rows_of_a_known_size(
     assert watched.told[: len(told)] == told
 
 
+@pytest.mark.full
 def test_after_a_failure_the_size_is_forgotten(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(1)
     monkeypatch.setattr(micro_batch, "limited_by_rows", watched.limited_by_rows)
@@ -87,6 +90,7 @@ def test_after_a_failure_the_size_is_forgotten(job: Job, monkeypatch: pytest.Mon
     assert watched.told[:4] == [0, LARGEST, 0, LARGEST]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("partitioning", ["spread", "keyed"])
 @pytest.mark.parametrize("value_bytes", [100, 100_000])
 def test_a_batch_job_guesses_from_cached_rows(

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 import semel
+from semel.sinks import base
 from semel.sinks.base import CommitStep
-from semel.spark import micro_batch
 from semel.spark.bare_scan import BareScan, Batches, ReadPlanned
 from tests.clients.drivers.confluent import ConfluentDriver
 from tests.clients.drivers.face import Endpoint
@@ -67,10 +67,11 @@ def test_a_copy_is_read_where_it_is_written(make: Make, found: Found) -> None:
     assert (sum(counts), max(counts)) == (ROWS, ROWS // 2 - 1)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread", "source"])
 def test_large_micro_batches(make: Make, found: Found, monkeypatch: pytest.MonkeyPatch, partitioning: str) -> None:
     """In several tasks, through a shuffle or not."""
-    monkeypatch.setattr(micro_batch, "SMALL_ROWS_MAX", 0)
+    monkeypatch.setattr(base, "SMALL_ROWS_MAX", 0)
     copy = make(
         partitioning=partitioning,
         source_options={"minPartitions": "3"},
@@ -82,6 +83,7 @@ def test_large_micro_batches(make: Make, found: Found, monkeypatch: pytest.Monke
     check_once(copy.output(), range(ROWS), ordered=partitioning != "spread")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("shape", "kept"),
     [
@@ -111,6 +113,7 @@ def test_whatever_is_more_than_the_source(
         check_once(query.output(), kept, ordered=False)
 
 
+@pytest.mark.full
 def test_rows_that_the_user_changed_on_their_way(make: Make, found: Found) -> None:
     """The query is a bare source; what its own foreachBatch gives to the sink is not."""
     copy = make()
@@ -132,6 +135,7 @@ def _what_it_says(one: Got) -> tuple[Any, ...]:
     return one.key, one.value, one.headers, one.timestamp_ms
 
 
+@pytest.mark.full
 def test_both_ways_write_the_same_records(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, found: Found
 ) -> None:
@@ -183,11 +187,12 @@ class FailOnce(ReadPlanned):
             yield batch.slice(half)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("partitioning", ["spread", "keyed"])
 def test_a_task_fails_in_its_middle(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitioning: str
 ) -> None:
-    """S1: the micro-batch is aborted and run again from what was planned; without a plan of Spark's, and with one."""
+    """E1: the micro-batch is aborted and run again from what was planned; without a plan of Spark's, and with one."""
     find, marker = BareScan.find, tmp_path / "failed"
 
     def failing(*given: Any) -> BareScan | None:
@@ -196,7 +201,7 @@ def test_a_task_fails_in_its_middle(
         return replace(scan, read=FailOnce(tasks=scan.read.tasks, marker=str(marker)))
 
     monkeypatch.setattr(BareScan, "find", failing)
-    monkeypatch.setattr("semel.spark.micro_batch.SMALL_ROWS_MAX", 0)
+    monkeypatch.setattr("semel.sinks.base.SMALL_ROWS_MAX", 0)
     copy = make(source_options={"minPartitions": "3"}, partitioning=partitioning)
     steps: list[CommitStep] = []
     assert copy.run(steps.append) is None
@@ -205,6 +210,7 @@ def test_a_task_fails_in_its_middle(
     check_once(copy.output(), range(ROWS), ordered=False)
 
 
+@pytest.mark.full
 def test_records_that_are_gone_end_the_query(make: Make, found: Found) -> None:
     """Between planning and reading; nothing of the micro-batch is visible."""
     copy = make()

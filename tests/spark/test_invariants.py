@@ -1,4 +1,4 @@
-"""Invariants of the sink that no crash is needed for: S6 empty micro-batches, S7 filters, S10 stateful queries.
+"""Invariants of the sink that no crash is needed for: E6 empty micro-batches, E7 filters, E10 stateful queries.
 
 Also what happens to a micro-batch whose query is stopped.
 """
@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import semel
-from semel.broker.intercept import Delay
+from semel.broker.runtime.intercept import Delay
 from semel.errors import SinkError
 from semel.guarantee import Guarantee
 from semel.sinks.base import CommitStep, MicroBatch
-from semel.sinks.kafka import KafkaOutput
+from semel.sinks.kafka.sink import KafkaOutput
 from semel.spark.micro_batch import MicroBatchRun
 from semel.wire.topology import TopicPartition
 from tests.spark.sink_jobs import STREAM_S_MAX, Job, check_once, fill, new_topics
@@ -37,12 +37,12 @@ def job(spark: SparkSession, cluster: semel.Cluster, folder: Path) -> Job:
 
 
 def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster: semel.Cluster) -> None:
-    """S6: no rows and no new offsets; the same rows with new offsets do open one."""
+    """E6: no rows and no new offsets; the same rows with new offsets do open one."""
     output, source = new_topics(cluster.bootstrap, 3, 1)
     session = KafkaOutput(cluster.bootstrap, output).open(f"empty-{output}")
     opened = cluster.intercept("AddPartitionsToTxn", Delay(ms=0), times=None)
 
-    def run(number: int, offset: int) -> list[CommitStep]:
+    def run(number: int, before: int, offset: int) -> list[CommitStep]:
         steps: list[CommitStep] = []
         MicroBatchRun(
             session=session,
@@ -52,6 +52,7 @@ def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster:
                 id=number,
                 guarantee=Guarantee.EXACTLY_ONCE,
                 offsets={TopicPartition(source, 0): offset},
+                offsets_before={TopicPartition(source, 0): before},
             ),
             rows=spark.range(0).selectExpr("cast(id as string) value"),
             on_step=steps.append,
@@ -60,18 +61,18 @@ def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster:
         ).execute()
         return steps
 
-    assert run(0, 5) == list(CommitStep)
+    assert run(0, 0, 5) == list(CommitStep)
     before = opened.fired
     assert before
-    assert run(1, 5) == [CommitStep.OWNED, CommitStep.LEDGER_READ]
+    assert run(1, 5, 5) == [CommitStep.OWNED, CommitStep.LEDGER_READ]
     assert opened.fired == before
-    assert run(2, 6) == list(CommitStep)
+    assert run(2, 5, 6) == list(CommitStep)
     assert opened.fired > before
     cluster.disarm(opened)
 
 
 def test_rows_that_a_filter_dropped_count_as_read(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
-    """S7: the ledger moves on by what the source gave, not by what is left of it."""
+    """E7: the ledger moves on by what the source gave, not by what is left of it."""
     copy = job(spark, cluster, tmp_path)
     copy.shape = lambda rows: rows.where("false").select("key", "value")
     copy.finish()
@@ -87,12 +88,13 @@ def _fail_once(marker: str, number: int, batches: Iterator[pa.RecordBatch]) -> I
             raise RuntimeError("once")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [3, 57], ids=["first", "last"])
 @pytest.mark.parametrize("stateful", [False, True], ids=["stateless", "stateful"])
 def test_a_stateful_query_is_restarted_not_run_again(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, number: int, stateful: bool
 ) -> None:
-    """S10: a task fails once. Without state the driver runs the micro-batch again; with state the query ends."""
+    """E10: a task fails once. Without state the driver runs the micro-batch again; with state the query ends."""
     copy = job(spark, cluster, tmp_path)
     fill(cluster.bootstrap, copy.source, range(60))
     marker = tmp_path / "failed"
@@ -109,6 +111,7 @@ def test_a_stateful_query_is_restarted_not_run_again(
     check_once(copy.output(), range(60) if stateful else [*range(60), *range(60)], ordered=False)
 
 
+@pytest.mark.full
 def test_a_stopped_query_does_not_run_its_micro_batch_again(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_batch_read(spark: SparkSession, cluster: semel.Cluster, filled: str) ->
     assert {row["timestampType"] for row in rows} == {0}
 
 
+@pytest.mark.full
 def test_batch_read_of_a_range(spark: SparkSession, cluster: semel.Cluster, filled: str) -> None:
     start, end = (dict.fromkeys(range(PARTITIONS), offset) for offset in (5, 8))
     frame = (
@@ -117,6 +118,7 @@ def _offsets(topic: str, offsets: dict[int, int]) -> str:
     return f'{{"{topic}": {{{inner}}}}}'
 
 
+@pytest.mark.full
 def test_batch_read_from_a_time(spark: SparkSession, cluster: semel.Cluster, filled: str) -> None:
     settings = {**options(cluster, filled), "startingTimestamp": str(START_MS + 30)}
     rows = spark.read.format("kafka").options(**settings).load().collect()
@@ -143,6 +145,7 @@ def test_streaming_read_and_write_goes_on_from_its_checkpoint(
     assert read(driver, target, len(RECORDS) + len(more)) == pairs(RECORDS + more)
 
 
+@pytest.mark.full
 def test_streaming_read_in_limited_micro_batches(
     spark: SparkSession, cluster: semel.Cluster, filled: str, tmp_path: Path
 ) -> None:

@@ -1,12 +1,14 @@
-"""Ten million records in one micro-batch, with every Python worker held to 512 MB by the kernel.
+"""More than a gigabyte in one micro-batch, with every Python worker held to 512 MB by the kernel.
 
-Executors and driver have JVM heaps of 512 MB each. What every process held at most is printed:
+Executors and driver have JVM heaps of 512 MB each. The full tier has three million records of 360 bytes, a soak ten
+million of 110: as many bytes, in more than three times as many rows. What every process held at most is printed:
 
-    make test-long PYTEST_ARGS=tests/spark/test_memory.py
+    make soak PYTEST_ARGS=tests/spark/test_memory.py
 """
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import semel
 from semel.protocol.arrow_types import ArrowArray, buffer_of
 from semel.protocol.columns import encode_columns
 from semel.protocol.compression import Codec
-from semel.sinks.kafka import ANONYMOUS
+from semel.sinks.kafka.stages import ANONYMOUS
 from semel.wire.cluster import shared_cluster
 from semel.wire.produce import Batch, send_batches
 from semel.wire.settings import WireSettings
@@ -31,10 +33,8 @@ from tests.spark.matrix.drivers import SHOWN_CHARACTERS_MAX, Driven, kill_group
 from tests.spark.process_memory import MemoryWatch, Process
 from tests.spark.sink_jobs import new_topics
 
-RECORDS = 10_000_000
 AT_ONCE = 200_000
 KEYS = 10_000
-VALUE_BYTES = 100
 COPY_S_MAX = 900
 FILL_MS_MAX = 300_000
 DAEMON = "tests.spark.limited_daemon"
@@ -47,22 +47,44 @@ def cluster() -> Iterator[semel.Cluster]:
         yield started
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much there is to copy."""
+
+    records: int
+    value_bytes: int
+
+
+FEWER, MORE = Load(3_000_000, 350), Load(10_000_000, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A topic with all the records, and what is in it."""
+
+    topic: str
+    load: Load
+    content: Row
+
+
 @pytest.fixture(scope="module")
-def source(cluster: semel.Cluster) -> str:
-    """A topic with all the records."""
+def source(request: pytest.FixtureRequest, spark: SparkSession, cluster: semel.Cluster) -> Source:
+    load: Load = request.param
     (topic,) = new_topics(cluster.bootstrap, 2)
-    fill(cluster.bootstrap, topic)
-    return topic
+    fill(cluster.bootstrap, topic, load)
+    given = content(spark, cluster.bootstrap, topic)
+    assert given.records == load.records
+    return Source(topic, load, given)
 
 
 @pytest.fixture
-def pipeline(cluster: semel.Cluster, source: str, tmp_path: Path) -> Driven:
+def pipeline(cluster: semel.Cluster, source: Source, tmp_path: Path) -> Driven:
     """Copies them with two executors, each with one task at a time."""
     made = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=range(0))
-    made.source = source
+    made.source = source.topic
     made.settings = {
         "master": LOCAL_CLUSTER,
-        "per_trigger": RECORDS,
+        "per_trigger": source.load.records,
         "conf": {"spark.python.daemon.module": DAEMON, "spark.sql.execution.arrow.maxRecordsPerBatch": "50000"},
     }
     return made
@@ -83,21 +105,22 @@ def text_column(numbers: Numbers, width: int, filler: Cells | None = None) -> Ar
     return pa.Array.from_buffers(pa.binary(), len(numbers), [None, buffer_of(ends), buffer_of(cells)])
 
 
-def encoded(topic: str, partition: int) -> Iterator[tuple[TopicPartition, Batch]]:
+def encoded(topic: str, partition: int, load: Load) -> Iterator[tuple[TopicPartition, Batch]]:
     """Every second number, as lz4 batches: values compress to about half, and a key stays in one partition."""
     chance = np.random.default_rng(partition)
-    for first in range(partition, RECORDS, 2 * AT_ONCE):
-        numbers = np.arange(first, min(RECORDS, first + 2 * AT_ONCE), 2)
-        filler = chance.integers(ord("a"), ord("q"), (len(numbers), VALUE_BYTES - 10), dtype=np.uint8)
-        keys, values = text_column(numbers % KEYS, 10), text_column(numbers, VALUE_BYTES, filler)
+    for first in range(partition, load.records, 2 * AT_ONCE):
+        numbers = np.arange(first, min(load.records, first + 2 * AT_ONCE), 2)
+        filler = chance.integers(ord("a"), ord("q"), (len(numbers), load.value_bytes - 10), dtype=np.uint8)
+        keys, values = text_column(numbers % KEYS, 10), text_column(numbers, load.value_bytes, filler)
         for batch in encode_columns(keys, values, timestamps_ms=1, codec=Codec.LZ4):
             yield TopicPartition(topic, partition), batch
 
 
-def fill(bootstrap: str, topic: str) -> None:
+def fill(bootstrap: str, topic: str, load: Load) -> None:
     cluster = shared_cluster(WireSettings.from_options({"kafka.bootstrap.servers": bootstrap}))
     for partition in range(2):
-        send_batches(cluster, encoded(topic, partition), producer=ANONYMOUS, deadline=cluster.deadline(FILL_MS_MAX))
+        batches = encoded(topic, partition, load)
+        send_batches(cluster, batches, producer=ANONYMOUS, deadline=cluster.deadline(FILL_MS_MAX))
 
 
 def content(spark: SparkSession, bootstrap: str, topic: str) -> Row:
@@ -127,12 +150,27 @@ def show(request: pytest.FixtureRequest, title: str, found: list[Process]) -> No
         sys.stdout.write(f"\n{title}: {', '.join(str(one.peak_mb) for one in found)} MB")
 
 
-@pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("computed", [False, True], ids=["bare", "computed"])
-@pytest.mark.parametrize("partitioning", ["keyed", "spread"])
-def test_ten_million_records_in_one_micro_batch(
-    request: pytest.FixtureRequest, spark: SparkSession, pipeline: Driven, partitioning: str, computed: bool
+@pytest.mark.parametrize(
+    ("source", "partitioning", "computed"),
+    [
+        pytest.param(FEWER, "keyed", True, id="fewer-keyed-computed", marks=pytest.mark.soak),
+        pytest.param(FEWER, "spread", False, id="fewer-spread-bare", marks=pytest.mark.full),
+        pytest.param(MORE, "keyed", False, id="more-keyed-bare", marks=pytest.mark.soak),
+        pytest.param(MORE, "keyed", True, id="more-keyed-computed", marks=pytest.mark.soak),
+        pytest.param(MORE, "spread", False, id="more-spread-bare", marks=pytest.mark.soak),
+        pytest.param(MORE, "spread", True, id="more-spread-computed", marks=pytest.mark.soak),
+    ],
+    indirect=["source"],
+)
+def test_a_gigabyte_in_one_micro_batch(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    source: Source,
+    pipeline: Driven,
+    *,
+    partitioning: str,
+    computed: bool,
 ) -> None:
     """Bare records go from broker to broker in Python workers; computed rows go through the JVM in between."""
     watch = copy(pipeline, partitioning=partitioning, computed=computed)
@@ -140,9 +178,7 @@ def test_ten_million_records_in_one_micro_batch(
     kind = f"{partitioning}, {'computed' if computed else 'bare'}"
     show(request, f"{kind}: Python workers", workers)
     show(request, f"{kind}: JVMs", jvms)
-    given = content(spark, pipeline.bootstrap, pipeline.source)
-    assert given.records == RECORDS
-    assert content(spark, pipeline.bootstrap, pipeline.output) == given
+    assert content(spark, pipeline.bootstrap, pipeline.output) == source.content
     assert [path.name for path in (pipeline.folder / "checkpoint" / "commits").glob("[0-9]*")] == ["0"]
     assert {one.data_bytes_max for one in workers} == {DATA_BYTES_MAX}
     assert workers[0].peak_mb < MB_MAX

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 import semel
-from semel.broker.intercept import AnswerError
+from semel.broker.runtime.intercept import AnswerError
 from semel.errors import BrokerError, ConfigError, ConnectionFailure
 from semel.protocol.error_codes import ErrorCode
 from tests.spark.sink_jobs import Job, check_once, fill, new_topics, read_all
@@ -74,6 +74,27 @@ def test_wrong_rows(write: Write, cluster: semel.Cluster, output: str, columns: 
     with pytest.raises(Exception, match=words):
         write(*columns)
     assert read_all(cluster.bootstrap, output) == []
+
+
+def test_batches_that_are_too_large_and_what_the_error_advises(spark: SparkSession, cluster: semel.Cluster) -> None:
+    (output,) = new_topics(cluster.bootstrap, 1, config={"max.message.bytes": "10000"})
+    rows = spark.range(100).selectExpr("repeat('x', 1000) as value")
+    with pytest.raises(Exception, match="give the sink a lower batch_bytes_max"):
+        semel.write_batch(rows, semel.KafkaSink(cluster.bootstrap, output), pipeline=f"large-{output}", run_id="one")
+    smaller = semel.KafkaSink(cluster.bootstrap, output, batch_bytes_max=5_000)
+    assert semel.write_batch(rows, smaller, pipeline=f"large-{output}", run_id="one") == 100
+    assert len(read_all(cluster.bootstrap, output)) == 100
+
+
+def test_a_transaction_that_may_take_too_long_and_what_the_error_advises(
+    spark: SparkSession, cluster: semel.Cluster, output: str
+) -> None:
+    rows = spark.range(1).selectExpr("'v' as value")
+    longest = semel.KafkaSink(cluster.bootstrap, output, transaction_timeout_ms=2**31 - 1)
+    with pytest.raises(BrokerError, match="give the sink a lower transaction_timeout_ms"):
+        semel.write_batch(rows, longest, pipeline=f"long-{output}", run_id="one")
+    shorter = semel.KafkaSink(cluster.bootstrap, output, transaction_timeout_ms=60_000)
+    assert semel.write_batch(rows, shorter, pipeline=f"long-{output}", run_id="one") == 1
 
 
 def test_a_broker_that_is_not_there(write: Write) -> None:
@@ -142,6 +163,7 @@ def test_a_wrong_password(spark: SparkSession, kind: str) -> None:
         assert "wrong-one" not in str(caught.value)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("api", "code"),
     [
@@ -198,6 +220,7 @@ def test_a_wrong_pipeline_name(spark: SparkSession, cluster: semel.Cluster, outp
         )
 
 
+@pytest.mark.full
 def test_two_pipelines_of_one_name(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     """Another query that reads another topic under the same name is refused, and the first goes on."""
     jobs = []
@@ -221,3 +244,69 @@ def test_two_pipelines_of_one_name(spark: SparkSession, cluster: semel.Cluster, 
     fill(cluster.bootstrap, first.source, range(20, 30))
     first.finish()
     check_once(first.output(), range(30), ordered=True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "map('trace', 'seven', 'none', null)",
+        "map('trace', 7)",
+        "map(1, 7.5)",
+        "array(named_struct('name', 'trace', 'text', 'seven'))",
+        "'seven'",
+        "named_struct('trace', 'seven')",
+    ],
+)
+def test_what_wrong_headers_are_told_works_when_it_is_followed(
+    spark: SparkSession, cluster: semel.Cluster, output: str, headers: str
+) -> None:
+    rows = spark.range(1).selectExpr("'v' as value", f"{headers} as headers")
+    sink = semel.KafkaSink(cluster.bootstrap, output)
+    with pytest.raises(ConfigError, match="column 'headers'") as refused:
+        semel.write_batch(rows, sink, pipeline=f"h-{output}", run_id="one")
+    names = {**vars(functions), "headers": functions.col("headers")}
+    followed = rows.withColumn("headers", eval(refused.value.you_want, names))
+    assert semel.write_batch(followed, sink, pipeline=f"h-{output}", run_id="one") == 1
+    (got,) = read_all(cluster.bootstrap, output)
+    assert got.headers[0][1] in (b"seven", b"7", b"7.5", b"{seven}")
+
+
+def test_write_stream_of_spark_says_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    for options in (
+        {"kafka.bootstrap.servers": "127.0.0.1:9", "topic": "totals"},
+        {"kafka.bootstrap.servers": "127.0.0.1:9"},
+    ):
+        with pytest.raises(Exception, match=r"semel\.write_stream"):
+            rows.writeStream.format("semel").options(
+                **options, checkpointLocation=str(tmp_path)
+            ).start().awaitTermination()
+    batch = spark.range(1).selectExpr("'v' as value")
+    with pytest.raises(Exception, match=r"semel\.write_batch"):
+        batch.write.format("semel").mode("append").option("kafka.bootstrap.servers", "127.0.0.1:9").save()
+
+
+def test_a_query_has_the_name_of_its_pipeline_unless_it_is_given_one(
+    spark: SparkSession, cluster: semel.Cluster, output: str, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    sink = semel.KafkaSink(cluster.bootstrap, output)
+    started = []
+    try:
+        for number, name in enumerate([None, None, "mine"]):
+            pipeline = f"named-{output}"
+            started.append(
+                semel.write_stream(
+                    rows,
+                    sink,
+                    pipeline=pipeline,
+                    guarantee="exactly_once",
+                    checkpoint=str(tmp_path / str(number)),
+                    trigger={"processingTime": "1 hour"},
+                    query_name=name,
+                )
+            )
+        assert [query.name for query in started] == [pipeline, None, "mine"]
+    finally:
+        for query in started:
+            query.stop()

@@ -8,6 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import semel
+from semel.sinks.kafka.ledger import to_metadata
+from semel.sinks.ledger import Entry
 from semel.spark import register
 from semel.wire.cluster import shared_cluster
 from semel.wire.group_offsets import CommittedOffset, commit_offsets
@@ -16,6 +18,7 @@ from semel.wire.topology import TopicPartition
 from tests.spark.source_topics import START_MS, fill, load, new_topic, options, producer, rows, send, values
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+LEDGER = to_metadata(Entry(query_id="q", micro_batch_id=3))
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,7 @@ def _known(spark: SparkSession) -> None:
     register(spark)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_rows_are_those_of_sparks_own_source(spark: SparkSession, cluster: semel.Cluster, codec: str) -> None:
     topic = new_topic(cluster)
@@ -82,6 +86,7 @@ def test_aborted_records_are_unseen_and_open_ones_wait(spark: SparkSession, clus
     client.abort_transaction(30)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "more",
     [
@@ -141,8 +146,8 @@ def test_it_starts_where_the_ledger_stands(spark: SparkSession, cluster: semel.C
     fill(cluster, topic, 30)
     wire = shared_cluster(WireSettings.from_options({"kafka.bootstrap.servers": cluster.bootstrap}))
     ledger = {
-        TopicPartition(topic, 0): CommittedOffset(offset_next=4),
-        TopicPartition(topic, 1): CommittedOffset(offset_next=10),
+        TopicPartition(topic, 0): CommittedOffset(offset_next=4, metadata=LEDGER),
+        TopicPartition(topic, 1): CommittedOffset(offset_next=10, metadata=LEDGER),
     }
     commit_offsets(wire, "my-pipeline", ledger, deadline=wire.deadline())
     wire.close()
@@ -157,7 +162,7 @@ def test_it_starts_where_the_ledger_stands(spark: SparkSession, cluster: semel.C
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"maxOffsetPerTrigger": "5"}, "did you mean 'maxOffsetsPerTrigger'"),
+        ({"maxOffsetPerTrigger": "5"}, "you want    maxOffsetsPerTrigger"),
         ({"startingOffsets": "latest"}, "a batch read would always be empty"),
         ({"subscribe": "no-such-topic"}, "there is no no-such-topic"),
         ({"startingOffsets": '{"x": {"0": 1}}'}, "no number for"),

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import semel
-from semel.broker.intercept import Delay
+from semel.broker.runtime.intercept import Delay
 from semel.spark import task as task_module
 from semel.spark.options import SourceOptions
 from semel.spark.ranges import OffsetRange

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import semel
-from semel.broker.intercept import AnswerError
+from semel.broker.runtime.intercept import AnswerError
 from semel.protocol.error_codes import ErrorCode
 from tests.spark.sink_jobs import Job, check_once
 from tests.spark.source_topics import fill, load, new_topic, options
@@ -45,6 +45,7 @@ def test_a_batch(spark: SparkSession, cluster: semel.Cluster, api: str) -> None:
     assert load(spark, options(cluster, topic)).count() == 10
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", ["ListOffsets", "Fetch"])
 def test_a_stream(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, api: str) -> None:
     job = Job.filled(spark, cluster.bootstrap, tmp_path, range(10))

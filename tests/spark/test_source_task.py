@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import semel
-from semel.broker.intercept import AnswerError, Delay, DropRequest
+from semel.broker.runtime.intercept import AnswerError, Delay, DropRequest
 from semel.errors import SemelError
 from semel.protocol.error_codes import ErrorCode
 from semel.spark import task as task_module

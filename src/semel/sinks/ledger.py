@@ -1,220 +1,166 @@
-"""The ledger of a pipeline in Kafka: committed offsets of the group named after it, with who committed them.
+"""What a pipeline's output holds, as plain values for every sink; `recovery` decides by them.
 
-Each source partition's entry holds the next offset to read and, as metadata, the micro-batch and query that committed
-it. A source without Kafka offsets has one entry on partition 0 of the first output topic (S8). Because entries commit
-with the output, they say what the output holds, whatever happened to Spark's checkpoint.
-
-`plan_micro_batch` is the decision before every micro-batch: run it, skip it, or stop because somebody else is ahead or
-nobody can know. It never guesses (S3, S9).
+An entry says who committed last; what is held of a source partition says from where to where, and of which topic. A
+session reads and writes them in a storage of its own, in the same commit as the rows: so they say what the output
+holds, whatever happened to Spark's checkpoint.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import lru_cache
-from math import inf
-from typing import Self
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from semel.errors import ConfigError, FencedError, OutcomeUnknownError
-from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import MicroBatch
-from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition
 
-ENTRIES_KEPT = 64
-METADATA_BYTES_MAX = 3_500  # brokers take 4,096 by default
-
-
-class Plan(StrEnum):
-    """What to do with a micro-batch."""
-
-    RUN = "run"
-    SKIP = "skip"
+UNKNOWN_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Who committed last: the query and its micro-batch."""
+    """Who committed last: the query and its micro-batch, and where it wrote."""
 
     query_id: str
     micro_batch_id: int
     # How many commits the pipeline has seen with this one: micro-batch ids begin again with every new checkpoint, and
     # entries of partitions that are no longer read stay behind, so only this tells which entry is the newest.
     number: int = 1
-    # Batch jobs that were written, newest last; as many as fit (a committed offset's metadata has a limit).
-    runs: tuple[str, ...] = ()
-
-    def to_metadata(self) -> str:
-        """Write it as the metadata of a committed offset."""
-        fields = {"semel": 1, "query": self.query_id, "micro_batch": self.micro_batch_id, "number": self.number}
-        runs = list(self.runs)
-        while True:
-            text = json.dumps({**fields, "runs": runs} if runs else fields)
-            if len(text.encode()) <= METADATA_BYTES_MAX:
-                return text
-            del runs[0]
-
-    @classmethod
-    def from_metadata(cls, text: str) -> Self | None:
-        """Read it back; None when somebody else wrote the metadata."""
-        try:
-            fields = json.loads(text)
-            if fields["semel"] != 1:
-                return None
-            runs = tuple(str(run) for run in fields.get("runs", ()))
-            return cls(
-                query_id=str(fields["query"]),
-                micro_batch_id=int(fields["micro_batch"]),
-                number=int(fields["number"]),
-                runs=runs,
-            )
-        except (ValueError, KeyError, TypeError):
-            return None
+    # The output topics; none when their names are too long to be kept.
+    targets: tuple[str, ...] = ()
+    # A digest of where the sources stood afterwards, for sources whose offsets are not Kafka's.
+    end_digest: str = ""
 
 
-@lru_cache(maxsize=ENTRIES_KEPT)
-def _entry_of(text: str) -> Entry | None:
-    """All partitions of a micro-batch have the same metadata."""
-    return Entry.from_metadata(text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What the output holds of one source partition: everything from `offset_first` up to `offset_next`."""
+
+    offset_next: int
+    # UNKNOWN_OFFSET when the source did not say where it began.
+    offset_first: int = UNKNOWN_OFFSET
+    # The topic that the offsets count; empty when brokers know no topic ids.
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The entry at home: output topics and their ids when it was written, as far as there was room for them."""
+
+    output_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """What a pipeline's output holds."""
 
-    offsets: Mapping[TopicPartition, int]
-    last: Entry | None
-    # How long the brokers keep entries that nobody renews; None when that is not known.
-    kept_ms: int | None = None
+    last: Entry | None = None
+    held: Mapping[TopicPartition, Held] = field(default_factory=dict)
+    # None: there is no entry at home, because that output topic was deleted.
+    home: Home | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever committed, or all of it expired."""
+        """Whether nothing was ever committed, or all of it expired or was deleted."""
         return self.last is None
 
-
-def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffset]) -> Ledger:
-    """Turn a group's committed offsets into the ledger; refuses a group that is not a pipeline's."""
-    entries: list[Entry] = []
-    for partition, row in committed.items():
-        entry = _entry_of(row.metadata)
-        if entry is None:
-            raise ConfigError(
-                f"the group {pipeline!r} has a committed offset for {partition} that no pipeline wrote",
-                because="the ledger of a pipeline is kept as the offsets of a group of the same name",
-                you_want="another pipeline name, or delete that group's offsets",
-            )
-        entries.append(entry)
-    offsets = {partition: row.offset_next for partition, row in committed.items()}
-    return Ledger(offsets=offsets, last=max(entries, key=lambda entry: entry.number, default=None))
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The next offset of every partition."""
+        return {partition: one.offset_next for partition, one in self.held.items()}
 
 
-def newest_entries(
-    found: Mapping[TopicPartition, CommittedOffset], mine: Mapping[TopicPartition, CommittedOffset]
-) -> dict[TopicPartition, CommittedOffset]:
-    """What a coordinator says, but where it does not know yet what this driver has committed, that."""
-    unknown = {partition for partition, row in mine.items() if _number(found.get(partition)) < _number(row)}
-    return {**found, **{partition: mine[partition] for partition in unknown}}
-
-
-def _number(row: CommittedOffset | None) -> float:
-    """Which commit of the pipeline it was; what somebody else wrote stays in sight, and is refused."""
-    if row is None:
-        return 0
-    entry = _entry_of(row.metadata)
-    return inf if entry is None else entry.number
-
-
-def ledger_entries(
-    micro_batch: MicroBatch, ledger: Ledger, home: TopicPartition
-) -> dict[TopicPartition, CommittedOffset]:
-    """What this micro-batch commits; `home` is where the entry of a source without offsets stands."""
-    runs = ledger.last.runs if ledger.last is not None else ()
-    if micro_batch.run_id is not None:
-        runs = (*runs, micro_batch.run_id)
-    number = ledger.last.number + 1 if ledger.last is not None else 1
-    entry = Entry(query_id=micro_batch.query_id, micro_batch_id=micro_batch.id, number=number, runs=runs)
-    metadata = entry.to_metadata()
-    offsets = _offsets_next(micro_batch, home)
-    return {partition: CommittedOffset(offset_next=offset, metadata=metadata) for partition, offset in offsets.items()}
-
-
-def _offsets_next(micro_batch: MicroBatch, home: TopicPartition) -> Mapping[TopicPartition, int]:
-    return {home: micro_batch.id + 1} if micro_batch.offsets is None else micro_batch.offsets
-
-
-def entries_missing(
-    micro_batch: MicroBatch, found: Collection[TopicPartition], home: TopicPartition
-) -> list[TopicPartition]:
-    """The entries that this micro-batch commits and that a ledger does not have."""
-    return [partition for partition in _offsets_next(micro_batch, home) if partition not in found]
-
-
-def plan_micro_batch(ledger: Ledger, micro_batch: MicroBatch) -> Plan:
-    """Decide; FencedError when somebody is ahead, OutcomeUnknownError when nobody can know."""
-    if ledger.last is None:
-        return _plan_without_ledger(ledger, micro_batch)
-    if micro_batch.run_id is not None:
-        return Plan.SKIP if micro_batch.run_id in ledger.last.runs else Plan.RUN
-    if ledger.last.query_id != micro_batch.query_id:
-        return _plan_other_query(ledger, ledger.last, micro_batch)
-    if ledger.last.micro_batch_id == micro_batch.id:
-        return Plan.SKIP
-    if ledger.last.micro_batch_id > micro_batch.id:
-        raise FencedError(
-            f"pipeline {micro_batch.pipeline!r}: the ledger is at micro-batch {ledger.last.micro_batch_id}, "
-            f"this query at {micro_batch.id}",
-            code=ErrorCode.PRODUCER_FENCED,
-            because="another driver with the same checkpoint is ahead; two would write everything twice",
-        )
-    return Plan.RUN
-
-
-def _plan_without_ledger(ledger: Ledger, micro_batch: MicroBatch) -> Plan:
-    if not micro_batch.is_replay:
-        return Plan.RUN
-    if micro_batch.id == 0 and ledger.kept_ms is not None and micro_batch.age_ms < ledger.kept_ms:
-        # The very first one, and not so long ago that an entry could have expired: it was never committed.
-        return Plan.RUN
-    raise OutcomeUnknownError(
-        f"pipeline {micro_batch.pipeline!r} has no ledger, but micro-batch {micro_batch.id} was begun before",
-        because="the ledger may have expired (offsets.retention.minutes) after that micro-batch was committed, "
-        "or the micro-batch may never have been committed",
-        you_want='look at the output, then KafkaSink(..., ledger_missing="run") to write the micro-batch (again), '
-        'or ledger_missing="skip" to go on after it',
-        next_command="semel explain S009",
+def next_entry(micro_batch: MicroBatch, ledger: Ledger, targets: Collection[str]) -> Entry:
+    """Who commits with this micro-batch."""
+    return Entry(
+        query_id=micro_batch.query_id,
+        micro_batch_id=micro_batch.id,
+        number=ledger.last.number + 1 if ledger.last is not None else 1,
+        targets=tuple(sorted(targets)),
+        end_digest=micro_batch.end_digest if micro_batch.offsets is None else "",
     )
 
 
-def _plan_other_query(ledger: Ledger, last: Entry, micro_batch: MicroBatch) -> Plan:
-    """A new query took the pipeline over, its checkpoint is new: it must begin exactly where the output ends (S5)."""
-    before = micro_batch.offsets_before
-    if micro_batch.offsets is None or before is None:
-        raise ConfigError(
-            f"pipeline {micro_batch.pipeline!r} was last written by query {last.query_id}, not by this one",
-            because="this query's source does not say where it began, so what it would lose or repeat is not known",
-            you_want='the format "semel" with startingOffsets="ledger", the old checkpoint, or another pipeline name',
-        )
-    if not ledger.offsets.keys() & before.keys():
-        raise ConfigError(
-            f"pipeline {micro_batch.pipeline!r} reads {_topics(ledger.offsets)}, this query reads {_topics(before)}",
-            because="two pipelines of one name would share a ledger, and each would fence the other",
-            you_want="another pipeline name",
-        )
-    for partition, offset in sorted(ledger.offsets.items()):
-        start = before.get(partition)
-        if start is not None and start != offset:
-            word = "repeat" if start < offset else "lose"
-            raise ConfigError(
-                f"pipeline {micro_batch.pipeline!r}: the output holds {partition} up to offset {offset}, "
-                f"this query would begin at {start} and {word} records",
-                you_want='startingOffsets="ledger", or the checkpoint that wrote the output',
-            )
-    return Plan.RUN
+def ledger_after(micro_batch: MicroBatch, ledger: Ledger, target: str, output_id: str = "") -> Ledger:
+    """What the ledger is once the micro-batch is in it, for a sink with one output and an id that the output has."""
+    held = dict(ledger.held)
+    for partition in micro_batch.offsets or {}:
+        held[partition] = held_after(micro_batch, ledger, partition, micro_batch.topic_ids.get(partition.topic, ""))
+    home = Home(output_ids={target: output_id} if output_id else {})
+    return Ledger(last=next_entry(micro_batch, ledger, [target]), held=held, home=home)
 
 
-def _topics(offsets: Mapping[TopicPartition, int]) -> str:
-    return ", ".join(sorted({partition.topic for partition in offsets}))
+def held_after(micro_batch: MicroBatch, ledger: Ledger, partition: TopicPartition, topic_id: str) -> Held:
+    """What the output holds of a partition once the micro-batch is in it."""
+    assert micro_batch.offsets is not None
+    offset_next = micro_batch.offsets[partition]
+    before = ledger.held.get(partition)
+    if before is not None and is_same_topic(before.topic_id, topic_id):
+        # The beginning stays: what was held before is still held.
+        return Held(offset_next=offset_next, offset_first=before.offset_first, topic_id=topic_id or before.topic_id)
+    starts = micro_batch.offsets_before
+    # A partition that appears while a query runs is read from its beginning.
+    first = UNKNOWN_OFFSET if starts is None else starts.get(partition, 0)
+    return Held(offset_next=offset_next, offset_first=first, topic_id=topic_id)
+
+
+def is_same_topic(one: str, other: str) -> bool:
+    """Whether two topic ids may be of one topic; an empty one is not known."""
+    return not one or not other or one == other
+
+
+# --- as text, for sinks that keep it as such
+
+
+def to_text(ledger: Ledger) -> str:
+    """Write a ledger that has an entry."""
+    assert ledger.last is not None, "an empty ledger is not written"
+    return json.dumps(
+        {
+            "query": ledger.last.query_id,
+            "micro_batch": ledger.last.micro_batch_id,
+            "number": ledger.last.number,
+            "targets": ledger.last.targets,
+            "end": ledger.last.end_digest,
+            "home": dict(ledger.home.output_ids) if ledger.home else {},
+            "held": held_to_list(ledger.held),
+        }
+    )
+
+
+def from_text(text: str) -> Ledger:
+    """Read it back."""
+    fields = json.loads(text)
+    entry = Entry(
+        query_id=fields["query"],
+        micro_batch_id=fields["micro_batch"],
+        number=fields["number"],
+        targets=tuple(fields["targets"]),
+        end_digest=fields["end"],
+    )
+    return Ledger(last=entry, held=held_from_list(fields["held"]), home=Home(output_ids=fields["home"]))
+
+
+def held_to_list(held: Mapping[TopicPartition, Held]) -> list[dict[str, Any]]:
+    """What is held, as JSON has it."""
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "next": one.offset_next,
+            "first": one.offset_first,
+            "topic_id": one.topic_id,
+        }
+        for place, one in sorted(held.items())
+    ]
+
+
+def held_from_list(rows: Sequence[Mapping[str, Any]]) -> dict[TopicPartition, Held]:
+    """Read it back."""
+    return {
+        TopicPartition(row["topic"], row["partition"]): Held(
+            offset_next=row["next"], offset_first=row["first"], topic_id=row["topic_id"]
+        )
+        for row in rows
+    }

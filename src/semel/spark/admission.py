@@ -19,6 +19,7 @@ def admit(
     waiting = {one: max(0, end - start[one]) for one, end in latest.items()}
     total = sum(waiting.values())
     if offsets_max is None or total <= offsets_max:
+        # A log that was cut may end before its start; then nothing is read, never something again.
         return {one: max(end, start[one]) for one, end in latest.items()}
     return {one: start[one] + _share(rows, total, offsets_max) for one, rows in waiting.items()}
 

@@ -23,7 +23,7 @@ LARGEST_TO_MEAN = 4  # what is guessed of rows whose mean size is known
 
 
 def guessed_row_bytes_max(rows: DataFrame) -> int:
-    """A guess at the largest row, where Spark knows how many there are and how much that is: of cached rows; else 0."""
+    """Guess the size of the largest row from Spark's statistics, which it has of cached rows only; 0 otherwise."""
     stats = rows._jdf.queryExecution().optimizedPlan().stats()
     count = int(str(stats.rowCount().get())) if stats.rowCount().isDefined() else 0
     return LARGEST_TO_MEAN * int(str(stats.sizeInBytes())) // count if count else 0
@@ -34,6 +34,7 @@ def rows_in_batch(row_bytes_max: int) -> int | None:
     if not row_bytes_max:
         return None
     rows = min(ROWS_MAX, BATCH_BYTES // row_bytes_max)
+    # So few rows that counting bytes costs nothing worth saving.
     return rows if rows >= ROWS_MIN else None
 
 

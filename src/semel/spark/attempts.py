@@ -1,4 +1,4 @@
-"""S1: only the first attempt of a task writes, and only in the first attempt of its stage.
+"""E1: only the first attempt of a task writes, and only in the first attempt of its stage.
 
 A second attempt would write under the same producer id and epoch, again from sequence 0; brokers would take its batches
 for retries of the first attempt's. So a task that is not the first attempt fails, and before the driver commits it
@@ -22,9 +22,11 @@ from pyspark import SparkContext, TaskContext
 
 from semel.errors import SinkError
 
+# Spark writes its books in a thread of its own; much longer than this can only mean that it is stuck.
 STATUS_WAIT_S_MAX = 10.0
 POLL_S = 0.001
 FAILURE_POLL_S = 0.2
+# Longer than any first attempt should take. Spark stops the waiting one as soon as the first has ended.
 SPECULATIVE_WAIT_S_MAX = 900.0
 SPECULATION = "spark.speculation"
 # A local property of the driver's thread: Spark hands it to the tasks of its jobs.
@@ -33,7 +35,10 @@ _watches = count()
 
 
 class SecondAttemptError(SinkError):
-    """A task or stage ran again; the micro-batch has to, under a new producer epoch."""
+    """A task or stage ran again; the micro-batch has to, under a new producer epoch.
+
+    The driver does that by itself. If it happens often, look for executors that die and for tasks that fail.
+    """
 
 
 def first_attempt_only() -> int:
@@ -78,7 +83,14 @@ class JobWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop looking."""
+        """Stop looking; jobs that nobody waits for any more are ended before the driver undoes what they have written.
+
+        Why: a stop interrupts the wait for the job, and Spark ends a job that has begun since only when the query's
+        thread is gone. Until then tasks would go on to write, into a transaction that is aborted meanwhile.
+        """
+        if error is not None:
+            # First of all: no task may write any more when the driver aborts.
+            self._context.cancelJobsWithTag(self._tag)
         self._context.removeJobTag(self._tag)
         if self._thread is not None:
             self._over.set()
@@ -86,7 +98,7 @@ class JobWatch:
             self._context.setLocalProperty(SECOND_ATTEMPTS_WAIT, "false")
 
     def jobs(self) -> list[int]:
-        """Those it has seen so far, and no others of the query."""
+        """The jobs that were started since then, and no others of the query."""
         scala: Any = self._context._jsc.sc()
         return list(scala.statusTracker().getJobIdsForTag(self._tag))
 
@@ -106,16 +118,18 @@ class JobWatch:
         return any(stage is not None and stage.numFailedTasks > 0 for stage in stages)
 
     def check_single_attempts(self) -> None:
-        """Refuse when a stage of a job since then ran more than once; Spark's own books lag, so they are awaited."""
+        """Refuse if a stage of these jobs ran more than once; Spark's status comes late, so it is waited for."""
         self._await_books()
         for job in self.jobs():
             for stage in self._finished_stages(job):
                 info = self._tracker.getStageInfo(stage)
+                # Numbered from 0: anything above is a stage that ran
+                # again, for example because shuffle files were lost.
                 if info is not None and info.currentAttemptId > 0:
                     raise SecondAttemptError(f"stage {stage} of job {job} ran more than once")
 
     def _await_books(self) -> None:
-        """Wait until Spark has written down all that happened: a job it has not heard of yet would not be looked at."""
+        """Wait until Spark's status has all events: a job that is missing there could not be checked."""
         scala: Any = self._context._jsc.sc()
         try:
             scala.listenerBus().waitUntilEmpty(int(STATUS_WAIT_S_MAX * 1000))

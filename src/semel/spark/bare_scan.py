@@ -1,4 +1,4 @@
-"""Whether a micro-batch is the source and nothing else: then the tasks that write can read it themselves.
+"""Finds micro-batches that are the source's rows unchanged: then the tasks that write read the source themselves.
 
 Keeps: exactly what Spark planned is read, once, by the same code. The tasks are taken from Spark's own scan of this
        micro-batch, and only when the rows that came to the sink are that scan, with columns left out at most. Any other
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Batches = Iterator["pa.RecordBatch"]
 
 _ROWS_READ = "numOutputRows"
+# Nodes that Spark puts around others to compile them; they change no rows.
 _WRAPPERS = ("WholeStageCodegenExec", "InputAdapter")
 _MODULE = TaskPartition.__module__.encode()
 _PYTHON_SOURCES = "org.apache.spark.sql.execution.datasources.v2.python."
@@ -57,8 +58,9 @@ class _ReadAndWrite:
     tasks: int
 
     def __call__(self, index: int, nothing: Iterable[None]) -> Iterator[Row]:
-        """Write its share of what was planned, and tell what the writing told."""
+        """Write this task's share of what was planned; returns what the writer returned."""
         list(nothing)  # a worker that has not heard the end of what it is given is not used again
+        # Neighbours together, and every planned task once, whatever the two numbers are.
         first, end = (len(self.read.tasks) * one // self.tasks for one in (index, index + 1))
         for batch in self.write(self.read.rows(range(first, end))):
             yield from (Row(**row) for row in batch.to_pylist())
@@ -95,6 +97,7 @@ class BareScan:
         """
         tasks = min(len(self.read.tasks), tasks_max or len(self.read.tasks))
         task = _ReadAndWrite(read=self.read, write=write, tasks=tasks)
+        # The tasks need no input. Spark only has to start that many.
         nothing: list[None] = []
         return context.parallelize(nothing, tasks).mapPartitionsWithIndex(task).collect()
 
@@ -128,6 +131,7 @@ def _items(sequence: Any) -> list[Any]:
 
 def _planned_tasks(node: Any, columns: list[str]) -> tuple[TaskPartition, ...]:
     """What Spark would have sent to Python workers; nothing when it is from another source."""
+    # Spelled so in Spark.
     pickled = [one.pickedPartition() for one in _items(node.inputPartitions())]
     if not all(_MODULE in one for one in pickled):
         return ()

@@ -25,6 +25,7 @@ def plan_batch(options: SourceOptions, view: KafkaView) -> tuple[list[OffsetRang
 
 def _resolved(position: Position, partitions: list[TopicPartition], options: SourceOptions, view: KafkaView) -> Offsets:
     offsets = resolve(position, partitions, view)
+    # Offsets of edges and times were found in the log, so they cannot lie behind its end.
     if not isinstance(position, AtOffsets | AtLedger):
         return offsets
     losses = data_loss.beyond(offsets, view.log_ends(partitions))

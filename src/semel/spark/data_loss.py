@@ -37,7 +37,11 @@ class Loss:
 
 
 class DataLossError(SemelError):
-    """Records that were not read yet are gone."""
+    """Records that were not read yet are gone.
+
+    Find out who deleted them: retention that is shorter than the query was down, or a topic that was made again. With
+    `failOnDataLoss=false` the query goes on behind the gap, with a warning for each.
+    """
 
     @classmethod
     def of(cls, losses: Sequence[Loss]) -> DataLossError:
@@ -53,6 +57,7 @@ class DataLossError(SemelError):
 
 def report(losses: Sequence[Loss], *, fail: bool) -> None:
     """Raise, or warn about each."""
+    # Nothing is read past a loss unless the user has said so.
     if losses and fail:
         raise DataLossError.of(losses)
     for loss in losses:
@@ -60,10 +65,11 @@ def report(losses: Sequence[Loss], *, fail: bool) -> None:
 
 
 def gone(start: SourceOffsets, topics: Mapping[str, TopicInfo]) -> list[Loss]:
-    """Find partitions that are no more."""
+    """Find partitions that no longer exist."""
     return [
         Loss(place=place, offset_next=offset, offset_resume=None, reason="the topic or the partition was deleted")
         for place, offset in sorted(start.offsets_next.items())
+        # A deleted partition is not always a deleted topic: a topic made again may have fewer.
         if place.topic not in topics or place.partition not in topics[place.topic].partitions
     ]
 
@@ -81,12 +87,13 @@ def recreated(
             f" and is {topics[place.topic].topic_id}",
         )
         for place, offset in sorted(start.offsets_next.items())
+        # Only those whose earliest offset was looked up are concerned.
         if place in earliest
     ]
 
 
 def other_topic_ids(offsets: SourceOffsets, topics: Mapping[str, TopicInfo]) -> frozenset[str]:
-    """Name the topics that are not the ones these offsets were seen in."""
+    """Name the topics whose id is another than when these offsets were noted."""
     return frozenset(
         name
         for name, topic_id in offsets.topic_ids.items()
@@ -116,6 +123,7 @@ def truncated(start: SourceOffsets, ends: Mapping[TopicPartition, EpochEnd]) -> 
             reason=f"the log was truncated: leader epoch {start.leader_epochs[place]} ends at {end.offset_end} now",
         )
         for place, end in sorted(ends.items())
+        # -1: the leader knows nothing of that epoch, which is no proof of a cut.
         if 0 <= end.offset_end < start.offsets_next[place]
     ]
 

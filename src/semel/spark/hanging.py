@@ -23,11 +23,12 @@ from semel.wire.cluster import WireCluster
 from semel.wire.topology import Isolation, TopicPartition
 
 _log = logging.getLogger(__name__)
+# The default transaction timeout of Java's producer: before it nothing is wrong.
 STANDS_STILL_MS = 60_000
 
 
 class LogEnds(Protocol):
-    """What the watch asks."""
+    """What the watch asks of the cluster."""
 
     @property
     def cluster(self) -> WireCluster:
@@ -44,12 +45,12 @@ def _now_ms() -> float:
 
 
 class HangingWatch:
-    """Remembers since when each partition's last stable offset stands where it is."""
+    """Remembers for each partition since when its last stable offset has not moved."""
 
     def __init__(self, options: SourceOptions, view: LogEnds, now_ms: Callable[[], float] = _now_ms) -> None:
         """Know nothing yet."""
         self._active = options.isolation is Isolation.READ_COMMITTED
-        self._bootstrap = ",".join(f"{host}:{port}" for host, port in options.wire.bootstrap)
+        self._bootstrap = options.wire.addresses
         self._view = view
         self._now_ms = now_ms
         self._since: dict[TopicPartition, tuple[int, float]] = {}
@@ -75,7 +76,9 @@ class HangingWatch:
             return
         for place in still:
             stable, _ = self._since[place]
+            # Asked again after another minute, whatever comes out.
             self._since[place] = (stable, now)
+            # Told once for each offset: the log would fill with the same line otherwise.
             if ends[place] > stable and self._told.get(place) != stable:
                 self._told[place] = stable
                 self._warn(place, stable, ends[place])
@@ -108,6 +111,7 @@ class HangingWatch:
         request = DescribeProducersRequest(topics=[TopicRequest(name=place.topic, partition_indexes=[place.partition])])
         answer = connection.call(request, DescribeProducersResponse, deadline)
         for row in (row for topic in answer.topics for part in topic.partitions for row in part.active_producers):
+            # The transaction whose first record is the last stable offset is the one that holds it.
             if row.current_txn_start_offset == stable:
                 return f" of producer id {row.producer_id} (producer epoch {row.producer_epoch})"
         return ""

@@ -1,281 +1,166 @@
-"""One micro-batch, from rows to a commit, in the order that its guarantee needs.
+"""Spark's half of a micro-batch: it runs the stages that a sink has planned, on the rows that Spark has.
 
-- EXACTLY_ONCE: own, read the ledger, open, write rows, write offsets, commit: rows and offsets in one transaction.
-- AT_LEAST_ONCE: write rows, then the ledger. A crash in between writes the rows again.
-- AT_MOST_ONCE: write the ledger, then rows, and never a row twice. A crash in between loses the rows.
-
-Keeps: S1 to S7, S9 and S10 of docs/DESIGN.md.
+`semel.sinks.commit` has the order of steps, and the sink says what the stages do. Here Spark runs them, and only those
+attempts of a task write that may (E1).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, assert_never
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
-from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError
-from semel.guarantee import Guarantee
-from semel.sinks.arrivals import SUMMARY
-from semel.sinks.base import CommitStep, MicroBatch, OnStep, Written, check_written
-from semel.sinks.kafka import ANONYMOUS, KafkaSession, LedgerMissing, Partitioning
-from semel.sinks.kafka_rows import RowWriter, encode_rows, produce_encoded, write_source, write_spread
-from semel.sinks.ledger import Plan, plan_micro_batch
+from semel.errors import SinkError
+from semel.sinks.base import (
+    Attempts,
+    Batches,
+    Column,
+    MicroBatch,
+    OnStep,
+    Results,
+    RowsAhead,
+    SinkSession,
+    Stage,
+    StageTask,
+    Task,
+    WritePlan,
+)
+from semel.sinks.commit import Commit
 from semel.spark.arrow_limits import limited_by_rows
 from semel.spark.attempts import JobWatch, SecondAttemptError, first_attempt_only
 from semel.spark.bare_scan import BareScan
+from semel.spark.row_schema import columns_of
+from semel.spark.stopping import short
 from semel.spark.workers import settle_worker
-from semel.wire.produce import ProducerIdentity
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-log = logging.getLogger("semel.spark")
-
-RUNS_MAX = 4
-# Words in the text of an error, since Spark hands on a task's error as text: wrong rows or settings stay wrong.
-FINAL = ("ConfigError", "MESSAGE_TOO_LARGE", "INVALID_RECORD", "AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION")
-SMALL_ROWS_MAX = 20_000
-ENCODED_DDL = "writer int, target int, task int, number long, total long, piece binary"
-RESULT_DDL = "task int, target int, records long, row_bytes_max long"
-
-Batches = Iterator["pa.RecordBatch"]
 Read = Callable[[Batches], Batches]
 
 
-def _as_given(batches: Batches) -> Batches:
-    return batches
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InTask:
+    """What a worker runs for a stage; picklable."""
 
+    work: StageTask
+    is_guarded: bool
+    """Whether only the first attempt may go on."""
+    read: Read | None = None
 
-def _encode_task(writer: RowWriter, read: Read, batches: Batches) -> Batches:
-    settle_worker()
-    context = TaskContext.get()
-    return encode_rows(writer, context.partitionId() if context else 0, read(batches))
-
-
-def _produce_task(writer: RowWriter, batches: Batches) -> Batches:
-    settle_worker()
-    return produce_encoded(writer, first_attempt_only(), batches)
-
-
-def _spread_task(writer: RowWriter, batches: Batches) -> Batches:
-    settle_worker()
-    return write_spread(writer, first_attempt_only(), batches)
-
-
-def _source_task(writer: RowWriter, batches: Batches) -> Batches:
-    settle_worker()
-    return write_source(writer, first_attempt_only(), batches)
+    def __call__(self, batches: Batches) -> Batches:
+        settle_worker()
+        number = first_attempt_only() if self.is_guarded else None
+        context = TaskContext.get()
+        if context is None:
+            raise SinkError("rows of a sink can only be written inside a Spark task")
+        task = Task(number=context.partitionId() if number is None else number, attempt_id=context.taskAttemptId())
+        return self.work(task, batches if self.read is None else self.read(batches))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatchRun:
-    """Everything one run needs."""
+    """Everything one run needs; the `Work` of its commit."""
 
-    session: KafkaSession
+    session: SinkSession
     micro_batch: MicroBatch
     rows: DataFrame
     on_step: OnStep
+    columns: tuple[Column, ...] = ()
+    """Of `rows`, where the caller knows them; Spark is asked otherwise."""
     rows_expected: int | None
     may_run_again: Callable[[], bool]
+    is_stateful: Callable[[], bool] = lambda: False
+    checkpoint: str = ""
     scan: BareScan | None = None
     """What `rows` is made of, if it is the source and nothing else."""
 
     def execute(self) -> int:
         """Carry the micro-batch out; returns how many rows were written, 0 when it was done before."""
-        match self.micro_batch.guarantee:
-            case Guarantee.EXACTLY_ONCE:
-                return self._exactly_once()
-            case Guarantee.AT_LEAST_ONCE:
-                return self._at_least_once()
-            case Guarantee.AT_MOST_ONCE:
-                return self._at_most_once()
-            case _:
-                assert_never(self.micro_batch.guarantee)
+        return Commit(session=self.session, micro_batch=self.micro_batch, work=self, on_step=self.on_step).execute()
 
-    # --- exactly once
+    # --- what `commit` asks
 
-    def _exactly_once(self) -> int:
-        for run in range(1, RUNS_MAX + 1):
-            producer = self.session.own()
-            self.on_step(CommitStep.OWNED)
-            ledger = self.session.read_ledger(self.micro_batch)
-            self.on_step(CommitStep.LEDGER_READ)
-            if self._plan(ledger_is_empty=ledger.is_empty, decide=partial(plan_micro_batch, ledger)) is Plan.SKIP:
-                log.info("micro-batch %d of %s was committed before", self.micro_batch.id, self.micro_batch.pipeline)
-                return 0
-            if ledger.offsets == self.micro_batch.offsets and self.rows.isEmpty():
-                return 0
-            try:
-                return self._commit_rows(producer, run)
-            except (SemelError, PySparkException, Py4JJavaError) as error:
-                self._recover(error, run)
-        raise AssertionError("the last run raises")
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """How Spark tells that a job failed."""
+        return (PySparkException, Py4JJavaError)
 
-    def _plan(self, *, ledger_is_empty: bool, decide: Callable[[MicroBatch], Plan]) -> Plan:
-        missing = self.session.sink.ledger_missing
-        if ledger_is_empty and self.micro_batch.is_replay and missing is not LedgerMissing.STOP:
-            return Plan.SKIP if missing is LedgerMissing.SKIP else Plan.RUN
-        return decide(self.micro_batch)
+    def ahead(self) -> RowsAhead:
+        """What Spark knows before it reads."""
+        cores = self.rows.sparkSession.sparkContext.defaultParallelism
+        return RowsAhead(columns=self.columns or columns_of(self.rows.schema), expected=self.rows_expected, cores=cores)
 
-    def _commit_rows(self, producer: ProducerIdentity, run: int) -> int:
-        self.session.add_targets()
-        self.on_step(CommitStep.OPENED)
-        with self._watch() as watch:
-            total = self._write(producer, self._partitioning(run), may_fail=lambda: run == 1 and self.may_run_again())
-        watch.check_single_attempts()
-        self.on_step(CommitStep.ROWS_WRITTEN)
-        self.session.add_offsets(self.micro_batch)
-        self.on_step(CommitStep.OFFSETS_WRITTEN)
-        self.session.commit()
-        self.on_step(CommitStep.COMMITTED)
-        return total
+    def has_no_rows(self) -> bool:
+        """Look for the first row."""
+        return self.rows.isEmpty()
 
-    def _partitioning(self, run: int) -> Partitioning:
-        """As declared, but where a source partition was read by two tasks, one has to write it: after a shuffle."""
-        declared = self.session.sink.partitioning
-        return Partitioning.KEYED if declared is Partitioning.SOURCE and run > 1 else declared
+    def drop_rows(self) -> int:
+        """Compute every row, for its effect on the state, and write none."""
+        return self.rows.count()
 
-    def _recover(self, error: SemelError | PySparkException | Py4JJavaError, run: int) -> None:
-        """Undo a run that failed and decide whether there is another."""
-        if isinstance(error, OutcomeUnknownError):
-            raise error
-        try:
-            self.session.abort()
-        except SemelError as second:
-            raise error from second
-        if _is_fenced(error) and not self.session.has_timed_out:
-            raise FencedError(
-                f"pipeline {self.micro_batch.pipeline!r}: a newer driver has taken over",
-                code=90,
-                because="it took a newer producer epoch for the same pipeline name; this one writes nothing any more",
-            ) from error
-        if run == RUNS_MAX or _is_final(error) or not self.may_run_again():
-            raise error
-        log.warning("micro-batch %d is run again (%d of %d): %s", self.micro_batch.id, run, RUNS_MAX, error)
-
-    # --- the other two guarantees: the same functions in another order
-
-    def _at_least_once(self) -> int:
-        ledger = self.session.read_ledger(self.micro_batch)
-        self.on_step(CommitStep.LEDGER_READ)
-        if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
-            return 0
-        with self._watch():
-            total = self._write(ANONYMOUS)
-        self.on_step(CommitStep.ROWS_WRITTEN)
-        self.session.commit_ledger(self.micro_batch)
-        self.on_step(CommitStep.COMMITTED)
-        return total
-
-    def _at_most_once(self) -> int:
-        """The ledger first, in a transaction of its own: of two drivers only one gets to write the rows."""
-        self.session.own()
-        self.on_step(CommitStep.OWNED)
-        ledger = self.session.read_ledger(self.micro_batch)
-        self.on_step(CommitStep.LEDGER_READ)
-        if not ledger.is_empty and plan_micro_batch(ledger, self.micro_batch) is Plan.SKIP:
-            return 0
-        producer = self.session.own_nothing()
-        try:
-            self.session.add_offsets(self.micro_batch)
-            self.on_step(CommitStep.OFFSETS_WRITTEN)
-            self.session.commit()
-        except SemelError as error:
-            self._recover(error, RUNS_MAX)
-        self.on_step(CommitStep.COMMITTED)
-        with self._watch():
-            total = self._write(producer)
-        self.on_step(CommitStep.ROWS_WRITTEN)
-        return total
-
-    # --- rows
-
-    def _watch(self) -> JobWatch:
-        return JobWatch(self.rows.sparkSession.sparkContext)
-
-    def _write(
-        self,
-        producer: ProducerIdentity,
-        partitioning: Partitioning | None = None,
-        *,
-        may_fail: Callable[[], bool] = lambda: False,
-    ) -> int:
-        writers = self._writers()
-        writer = self.session.writer(self.micro_batch, producer, writers)
-        chosen = partitioning or self.session.sink.partitioning
-        if chosen is Partitioning.KEYED and writers > 1:
-            return self._check(self._collect(self._shuffled(writer), by_rows=self.scan is None and may_fail()))
-        # A single task writes to every partition, so nothing has to be shuffled to its writer.
-        tasks_max = writers if writers == 1 or chosen is Partitioning.SPREAD else None
-        task = partial(_spread_task if chosen is Partitioning.SPREAD else _source_task, writer)
+    def wrote(self, rows: int) -> None:
+        """Tell Spark how many rows were read past it, for the query's progress."""
         if self.scan is not None:
-            return self._check(self.scan.run(self.rows.sparkSession.sparkContext, task, tasks_max))
-        rows = self._ordered(self.rows if tasks_max is None else self.rows.coalesce(tasks_max), writers)
-        return self._check(self._collect(rows.mapInArrow(task, RESULT_DDL), by_rows=writers > 1 and may_fail()))
+            self.scan.tell_rows_read(rows)
 
-    def _shuffled(self, writer: RowWriter) -> DataFrame:
-        """Encode where the rows are, and write each partition in one task."""
-        read: Read = _as_given if self.scan is None else self.scan.read
-        rows = self._ordered(self.rows, writer.writers)
-        if self.scan is not None:
-            rows = self.scan.task_numbers(self.rows.sparkSession)
-        encoded = rows.mapInArrow(partial(_encode_task, writer, read), ENCODED_DDL)
-        return encoded.repartitionById(writer.writers, "writer").mapInArrow(partial(_produce_task, writer), RESULT_DDL)
+    def words_of(self, error: Exception) -> str:
+        """The error's text without Java's stack frames."""
+        return short(str(error))
 
-    def _check(self, found: list[Row]) -> int:
-        """Hold S2, and tell Spark what it has not seen."""
-        encoded_rows = sum(row.records for row in found if row.target == SUMMARY)
-        targets = list(self.session.targets)
-        written = [
-            Written(task=row.task, target=targets[row.target], records=row.records)
-            for row in found
-            if row.target != SUMMARY
-        ]
-        total = check_written(encoded_rows, written)
-        if self.scan is not None:
-            self.scan.tell_rows_read(total)
-        return total
+    def carry_out(self, plan: WritePlan) -> Results:
+        """Run the job; refused when attempts wrote that may not."""
+        if plan.attempts is Attempts.ANY:
+            return self._run_stages(plan)
+        with JobWatch(self.rows.sparkSession.sparkContext) as watch:
+            results = self._run_stages(plan)
+        if plan.attempts is Attempts.SINGLE:
+            watch.check_single_attempts()
+        return results
 
-    def _ordered(self, rows: DataFrame, writers: int) -> DataFrame:
-        """With `order_by`: all rows of a key in one task, and sorted there; each task's order is kept from then on."""
-        column = self.session.sink.order_by
-        if column is None:
+    # --- the job
+
+    def _run_stages(self, plan: WritePlan) -> Results:
+        first, *more = plan.stages
+        is_guarded = plan.attempts is not Attempts.ANY
+        if self.scan is None:
+            # Only the last stage writes. A stage before a shuffle may run as often as Spark likes.
+            rows = self._ordered(plan).mapInArrow(
+                _InTask(work=first.task, is_guarded=is_guarded and not more), first.gives
+            )
+        elif not more:
+            task = _InTask(work=first.task, is_guarded=is_guarded)
+            found = self.scan.run(self.rows.sparkSession.sparkContext, task, first.tasks)
+            return [row.asDict() for row in found]
+        else:
+            task = _InTask(work=first.task, is_guarded=False, read=self.scan.read)
+            rows = self.scan.task_numbers(self.rows.sparkSession).mapInArrow(task, first.gives)
+        for stage in more:
+            rows = self._shuffled(rows, stage).mapInArrow(_InTask(work=stage.task, is_guarded=is_guarded), stage.gives)
+        return self._collect(rows, plan)
+
+    def _shuffled(self, rows: DataFrame, stage: Stage) -> DataFrame:
+        assert stage.tasks is not None, "a shuffle has a number of tasks"
+        assert stage.by is not None, "and a column that says which"
+        return rows.repartitionById(stage.tasks, stage.by)
+
+    def _ordered(self, plan: WritePlan) -> DataFrame:
+        """If asked for, all rows of a key in one task, and sorted there; each task's order is kept from then on."""
+        tasks = plan.stages[0].tasks
+        # Fewer tasks without a shuffle: neighbours are joined, so the order within them stays.
+        rows = self.rows if tasks is None else self.rows.coalesce(tasks)
+        if plan.order is None:
             return rows
-        together = rows if writers == 1 else rows.repartition(writers, "key")
-        return together.sortWithinPartitions(column)
+        together = rows if plan.order.tasks == 1 else rows.repartition(plan.order.tasks, plan.order.key)
+        return together.sortWithinPartitions(plan.order.by)
 
-    def _collect(self, result: DataFrame, *, by_rows: bool) -> list[Row]:
-        """Run the job. What is known of the rows' size counts for one run: after a failure it is forgotten."""
-        known, self.session.row_bytes_max = self.session.row_bytes_max, 0
-        with limited_by_rows(result.sparkSession, known if by_rows else 0):
-            found = result.collect()
-        self.session.row_bytes_max = max((row.row_bytes_max for row in found), default=0)
-        return found
-
-    def _writers(self) -> int:
-        """How many tasks write: one for a small micro-batch, else as many as there are cores and partitions."""
-        targets = self.session.targets
-        limit = targets.fewest if self.session.sink.partitioning is Partitioning.SPREAD else targets.total
-        if self.rows_expected is not None and self.rows_expected <= SMALL_ROWS_MAX:
-            return 1
-        return max(1, min(limit, self.rows.sparkSession.sparkContext.defaultParallelism))
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether another run would end the same way."""
-    return isinstance(error, ConfigError) or any(word in str(error) for word in FINAL)
-
-
-def _is_fenced(error: Exception) -> bool:
-    """Whether a task said so; Spark hands its error on as text."""
-    return isinstance(error, FencedError) or "FencedError" in str(error)
+    def _collect(self, result: DataFrame, plan: WritePlan) -> Results:
+        """Count rows in place of bytes where rows are known to be small and a run that fails is not the last."""
+        # A run that is the last one must not fail because rows were larger than guessed.
+        is_counted = plan.row_bytes_max > 0 and self.scan is None and self.may_run_again()
+        with limited_by_rows(result.sparkSession, plan.row_bytes_max if is_counted else 0):
+            return [row.asDict() for row in result.collect()]
 
 
 __all__ = ["MicroBatchRun", "SecondAttemptError"]

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from semel.errors import ConfigError
 from semel.wire.topology import TopicPartition
 
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 PARTITION_NUMBERS_WANTED = '{"topic": {"0": 23, "1": 45}}'
 
 
-def whole_number(options: Mapping[str, str], name: str, *, least: int) -> int | None:
+def whole_number(options: Mapping[str, str], name: str, *, least: int, most: int = INT64_MAX) -> int | None:
     """Read a number, or None when the option is not there."""
     text = options.get(name.lower())
     if text is None:
@@ -19,9 +20,10 @@ def whole_number(options: Mapping[str, str], name: str, *, least: int) -> int | 
     try:
         number = int(text)
     except ValueError:
+        # Refused below, together with numbers that are too small.
         number = least - 1
-    if number < least:
-        raise wrong(name, text, f"a whole number of at least {least}")
+    if not least <= number <= most:
+        raise wrong(name, text, f"a whole number of at least {least}" + (f", at most {most}" if number > most else ""))
     return number
 
 
@@ -42,7 +44,7 @@ def partition_numbers(name: str, text: str, *, least: int) -> dict[TopicPartitio
         if not isinstance(by_partition, dict):
             raise wrong(name, text, PARTITION_NUMBERS_WANTED)
         for partition, number in by_partition.items():
-            if not partition.isdecimal() or not _is_whole(number) or number < least:
+            if not partition.isdecimal() or not _is_whole(number) or not least <= number <= INT64_MAX:
                 raise wrong(name, text, f"{PARTITION_NUMBERS_WANTED}, numbers from {least} on")
             found[TopicPartition(topic, int(partition))] = number
     if not found:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Protocol, assert_never
 
 from semel.errors import ConfigError, SemelError
-from semel.wire.offsets import EARLIEST, LATEST, CommittedOffset
+from semel.wire.offsets import EARLIEST, LATEST
 from semel.wire.topology import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class OffsetLookup(Protocol):
         """First offset at or after a time; None when there is none."""
         ...
 
-    def ledger(self, pipeline: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the sink of a pipeline has committed."""
+    def ledger(self, pipeline: str) -> Offsets:
+        """Where the output of a pipeline ends."""
         ...
 
 
@@ -103,6 +103,7 @@ def _at_offsets(position: AtOffsets, partitions: Collection[TopicPartition], loo
     first = [one for one, offset in position.offsets.items() if offset == EARLIEST]
     last = [one for one, offset in position.offsets.items() if offset == LATEST]
     ends = (lookup.earliest(first) if first else {}) | (lookup.latest(last) if last else {})
+    # What was found for -1 and -2 goes over the given numbers.
     return dict(position.offsets) | ends
 
 
@@ -112,6 +113,7 @@ def _at_time(position: AtTime, partitions: Collection[TopicPartition], lookup: O
         _check_same(position.option, times, partitions)
     by_partition = dict.fromkeys(partitions, times) if isinstance(times, int) else dict(times)
     found = lookup.at_times(by_partition)
+    # No record is as late as that: Spark's source asks the user what to do then, and so does this one.
     late = [one for one in by_partition if found[one] is None]
     if late and position.when_late is WhenLate.ERROR:
         raise ConfigError(
@@ -124,7 +126,8 @@ def _at_time(position: AtTime, partitions: Collection[TopicPartition], lookup: O
 
 def _at_ledger(position: AtLedger, partitions: Collection[TopicPartition], lookup: OffsetLookup) -> Offsets:
     committed = lookup.ledger(position.pipeline)
-    known = {one: committed[one].offset_next for one in partitions if one in committed}
+    # New partitions have no entry: nothing of them is in the output, so they are read from the start.
+    known = {one: committed[one] for one in partitions if one in committed}
     unknown = [one for one in partitions if one not in committed]
     if unknown:
         _log.warning(

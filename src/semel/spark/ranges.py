@@ -17,11 +17,15 @@ from typing import NamedTuple
 
 from semel.wire.topology import TopicPartition
 
+# Less is not worth a task of its own.
 TASK_BYTES_SMALL = 4 << 20
+# More is cut, so that one large partition does not bound the speed.
 TASK_BYTES_MAX = 256 << 20
+# Used until a sample has shown how large the records of a topic are.
 RECORD_BYTES_DEFAULT = 256
 # What a record costs beside its bytes: rows, offsets and times in columns.
 RECORD_OVERHEAD_BYTES = 48
+# Shares are sums of floats: without it a range of exactly one share would be cut in two.
 ROUNDING = 1e-6
 
 
@@ -60,6 +64,7 @@ def plan_tasks(
 ) -> list[Task]:
     """Cut and pack; `record_bytes` says how big a topic's records are on average."""
     sizes = record_bytes or {}
+    # Sorted, so that the same ranges give the same tasks when Spark plans a micro-batch once more.
     wanted = sorted(one for one in ranges if one.offset_count > 0)
     costs = [one.offset_count * _cost(sizes, one.topic) for one in wanted]
     if not wanted:
@@ -79,6 +84,7 @@ def _cost(sizes: Mapping[str, float], topic: str) -> float:
 
 
 def _task_count(ranges: int, cost: float, limits: TaskLimits) -> int:
+    # Not more than there are ranges: a small range is not worth a cut.
     side_by_side = min(ranges, math.ceil(cost / TASK_BYTES_SMALL))
     return max(1, side_by_side, math.ceil(cost / TASK_BYTES_MAX), limits.tasks_min)
 
@@ -102,6 +108,7 @@ def _fill(pieces: Sequence[tuple[OffsetRange, float]], share: float, limits: Tas
     records = 0
     for piece, cost in pieces:
         full = limits.records_max is not None and records + piece.offset_count > limits.records_max
+        # A piece goes where more than half of it fits, which keeps the tasks near the fair share.
         if tasks[-1] and (full or given + cost / 2 > len(tasks) * share):
             tasks.append([])
             records = 0
@@ -125,6 +132,7 @@ def _pack(pieces: Sequence[tuple[OffsetRange, float]], tasks: int, limits: TaskL
     bins = [_Bin(0, number) for number in range(min(tasks, len(pieces)))]
     for piece, cost in sorted(pieces, key=lambda entry: (-entry[1], entry[0])):
         weight = piece.offset_count if limits.records_max else cost
+        # The task with least is full, so all of them are.
         if limits.records_max and bins[0].load + weight > limits.records_max:
             heapq.heappush(bins, _Bin(weight, len(bins), [piece]))
             continue

@@ -1,4 +1,4 @@
-"""The columns of a row, as Spark's Kafka source has them, and which of them a query wants.
+"""The columns of a row: as Spark's Kafka source has them, which of them a query wants, and as a sink looks at them.
 
     spark.readStream.format("semel").schema("key binary, value binary").options(...)
 
@@ -13,6 +13,7 @@ from typing import NoReturn
 from pyspark.sql.types import StructField, StructType
 
 from semel.errors import ConfigError
+from semel.sinks.base import Column
 
 HEADERS = "headers"
 _TYPES = {
@@ -48,6 +49,7 @@ def _check(field: StructField) -> None:
         _refuse("this source has its own columns", found)
     if field.dataType.simpleString() != kind:
         _refuse(f"column {field.name!r} is {kind}", found)
+    # Spark would believe it and drop checks for nulls, which keys and values can be.
     if not field.nullable:
         _refuse(f"column {field.name!r} can be null", f"{found} NOT NULL")
 
@@ -58,4 +60,12 @@ def _refuse(summary: str, wrote: str) -> NoReturn:
         you_wrote=f".schema({wrote})",
         you_want=f"no .schema(…), or some of: {row_schema(include_headers=True)}",
         because="values are decoded in the query, not by the source",
+    )
+
+
+def columns_of(schema: StructType) -> tuple[Column, ...]:
+    """The columns of rows, as a sink looks at them."""
+    return tuple(
+        Column(name=one.name, type=one.dataType.simpleString(), is_nullable=one.nullable, json=one.dataType.json())
+        for one in schema.fields
     )

@@ -5,8 +5,8 @@
 
 Keeps: what the caller or the environment has set is left as it is; every setting made here has a reason that can be
        read with `explain_settings`.
-Why:   most settings are fixed once a JVM runs. In a session that exists already only the source is registered; it
-       works all the same, and `explain_settings` says which settings it does without.
+Why:   most settings are fixed once a JVM runs. In a session that runs already only the source is registered. That is
+       enough to work, and `explain_settings` says which settings are missing.
 """
 
 from __future__ import annotations
@@ -108,10 +108,12 @@ def session(name: str = "semel", *, master: str | None = None, config: Mapping[s
     running = session_class.getActiveSession()
     if running is not None:
         return register(running)
+    # spark-submit reads MASTER, too.
     chosen = master or os.environ.get("MASTER") or "local[*]"
     given = dict(config or {})
     for one in wanted_settings(chosen):
         if one.is_variable:
+            # What the user has set goes before what semel would set.
             os.environ.setdefault(one.name, one.value)
         else:
             given.setdefault(one.name, one.value)
@@ -124,9 +126,10 @@ def session(name: str = "semel", *, master: str | None = None, config: Mapping[s
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("semel")` known to a session, which is returned."""
+    """Make `format("semel")` known to a session, which is returned; a server of Spark Connect finds it by itself."""
+    # By its name: importing the class needs libraries that only Spark Connect has.
     if type(spark).__module__.startswith("pyspark.sql.connect"):
-        _refuse_connect("this session")
+        return spark
     from semel.spark.source import SemelDataSource  # noqa: PLC0415  (brings PySpark)
 
     spark.dataSource.register(SemelDataSource)
@@ -157,6 +160,7 @@ def _session_class() -> type[SparkSession]:
 def _socket_folder() -> str:
     """A folder of this process's own, with a short path; it goes when the process ends."""
     usual = tempfile.gettempdir()
+    # Some systems have temporary folders with long names, and a socket's path has a fixed size.
     parent = usual if len(os.fsencode(usual)) <= SOCKET_FOLDER_PARENT_BYTES_MAX else "/tmp"  # noqa: S108
     folder = tempfile.mkdtemp(prefix="semel-", dir=parent)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -170,8 +174,9 @@ def _is_local(master: str) -> bool:
 def _refuse_connect(remote: str) -> None:
     if remote:
         raise ConfigError(
-            "semel does not work through Spark Connect",
+            "semel.spark.session starts a classic session, and SPARK_REMOTE names a server of Spark Connect",
             you_wrote=remote,
-            you_want="a classic session: unset SPARK_REMOTE and name a master, such as spark://host:7077",
-            because="the exactly-once sink reads the checkpoint through the driver's JVM",
+            you_want='SparkSession.builder.getOrCreate(): format("semel"), "semel-postgres" and "semel-delta" work '
+            "there without more; or a classic session: unset SPARK_REMOTE and name a master, such as spark://host:7077",
+            because="what is set here belongs to a driver of this process",
         )

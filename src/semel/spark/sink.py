@@ -15,68 +15,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import types as t
 
 from semel.errors import ConfigError, SinkError
 from semel.guarantee import Guarantee
-from semel.sinks.base import MicroBatch, OnStep, ignore_step
-from semel.sinks.kafka import (
-    BATCH_BYTES_MAX,
-    TRANSACTION_TIMEOUT_MS,
-    KafkaOutput,
-    KafkaSession,
-    LedgerMissing,
-    Partitioning,
-)
+from semel.sinks.base import Column, MicroBatch, OnStep, Sink, SinkSession, check_pipeline_name, ignore_step
+from semel.sinks.kafka.sink import BATCH_BYTES_MAX, TRANSACTION_TIMEOUT_MS, KafkaOutput
+from semel.sinks.kafka.stages import Partitioning
+from semel.sinks.recovery import LedgerMissing, LostState
 from semel.spark.bare_scan import BareScan
-from semel.spark.checkpoint import Checkpoint
+from semel.spark.checkpoint import Checkpoint, SparkCheckpoint
 from semel.spark.micro_batch import MicroBatchRun
+from semel.spark.row_schema import columns_of
+from semel.spark.stopping import QUERY_ID, is_stopped, leaving_error, running_query
 from semel.world.clock import RealClock
 
-COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
-_BYTES = (t.BinaryType, t.StringType)
-_HEADERS = "array<struct<key:string,value:binary>>"
 RUN_ID = "spark.jobGroup.id"  # Spark runs all jobs of a query under the id of its run
+# The last micro-batch that each pipeline of this process was called for: place and name -> run of the query and id.
+_called: dict[tuple[object, str], tuple[str, int]] = {}
 
 
-def check_columns(rows: DataFrame, output: KafkaOutput) -> DataFrame:
-    """Keep the columns that a record is made of; refuse wrong types before anything runs."""
-    fields = {field.name: field.dataType for field in rows.schema.fields}
-    if "value" not in fields:
-        raise ConfigError("the rows have no column named value", you_wrote=f"columns {sorted(fields)}")
-    for name in ("key", "value"):
-        if name in fields and not isinstance(fields[name], (*_BYTES, t.NullType)):
-            _wrong(name, fields[name], "binary or string", f"to_json({name}) or {name}.cast('string')")
-    if "topic" in fields and not isinstance(fields["topic"], t.StringType):
-        _wrong("topic", fields["topic"], "string", "topic.cast('string')")
-    if "partition" in fields and not isinstance(fields["partition"], t.IntegerType):
-        _wrong("partition", fields["partition"], "int", "partition.cast('int')")
-    if "timestamp" in fields and not isinstance(fields["timestamp"], (t.TimestampType, t.TimestampNTZType)):
-        _wrong("timestamp", fields["timestamp"], "timestamp", "timestamp.cast('timestamp')")
-    if "headers" in fields and fields["headers"].simpleString() != _HEADERS:
-        _wrong("headers", fields["headers"], _HEADERS, f"headers.cast('{_HEADERS}')")
-    if len(output.topics) > 1 and "topic" not in fields:
-        raise ConfigError("several output topics need a column named topic", you_wrote=f"topics {list(output.topics)}")
-    if output.partitioning is Partitioning.SOURCE and "partition" not in fields:
-        raise ConfigError('partitioning="source" needs a column named partition')
-    return rows.select(*[name for name in (*COLUMNS, *_order_columns(output, fields)) if name in fields])
+def chosen_columns(rows: DataFrame, sink: Sink) -> tuple[Column, ...]:
+    """The columns that the sink writes; wrong ones are refused before anything runs."""
+    return sink.check_columns(columns_of(rows.schema))
 
 
-def _order_columns(output: KafkaOutput, fields: Mapping[str, t.DataType]) -> Sequence[str]:
-    if output.order_by is None:
-        return ()
-    if not {output.order_by, "key"} <= fields.keys():
-        raise ConfigError(
-            f"order_by={output.order_by!r} needs that column and one named key", you_wrote=f"columns {sorted(fields)}"
-        )
-    return () if output.order_by in COLUMNS else (output.order_by,)
-
-
-def _wrong(name: str, found: t.DataType, wanted: str, remedy: str) -> None:
-    raise ConfigError(
-        f"column {name!r} is {found.simpleString()}, a record needs {wanted}",
-        because="turning it into bytes is a choice of format that only you can make",
-        you_want=remedy,
+def selected(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """These columns of the rows, whatever characters their names have; those that are not there are made."""
+    names = ["`" + column.name.replace("`", "``") + "`" for column in columns]
+    return rows.selectExpr(
+        *(f"{one.made_by} AS {name}" if one.made_by else name for one, name in zip(columns, names, strict=True))
     )
 
 
@@ -96,6 +63,7 @@ class KafkaSink(KafkaOutput):
         batch_bytes_max: int = BATCH_BYTES_MAX,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         ledger_missing: str = LedgerMissing.STOP,
+        lost_state: str = LostState.STOP,
         order_by: str | None = None,
         on_step: OnStep = ignore_step,
     ) -> None:
@@ -109,72 +77,108 @@ class KafkaSink(KafkaOutput):
             batch_bytes_max=batch_bytes_max,
             transaction_timeout_ms=transaction_timeout_ms,
             ledger_missing=ledger_missing,
+            lost_state=lost_state,
             order_by=order_by,
         )
         declared = guarantee if isinstance(guarantee, Guarantee) else Guarantee.parse(guarantee)
         # Made here, not at the first micro-batch: what was planned before this moment is a replay.
-        self.__dict__["_runner"] = None if pipeline is None else StreamRunner(self, pipeline, declared, on_step)
+        self._runner = None if pipeline is None else StreamRunner(self, pipeline, declared, on_step)
 
     def __call__(self, rows: DataFrame, micro_batch_id: int) -> None:
         """Write one micro-batch: what `foreachBatch` calls."""
-        runner: StreamRunner | None = self.__dict__["_runner"]
-        if runner is None:
+        if self._runner is None:
             raise ConfigError(
                 "the sink has no pipeline name",
                 you_want='KafkaSink(..., pipeline="orders"), or semel.write_stream(df, sink, pipeline="orders", ...)',
                 because="the name is the transactional id and the ledger: it tells this pipeline from every other",
             )
-        runner(rows, micro_batch_id)
+        self._runner(rows, micro_batch_id)
 
 
 class StreamRunner:
     """Runs the micro-batches of one query."""
 
-    def __init__(self, sink: KafkaOutput, pipeline: str, guarantee: Guarantee, on_step: OnStep = ignore_step) -> None:
+    def __init__(self, sink: Sink, pipeline: str, guarantee: Guarantee, on_step: OnStep = ignore_step) -> None:
         """Nothing is connected before the first micro-batch."""
+        check_pipeline_name(pipeline)
         self._sink = sink
         self._pipeline = pipeline
         self._guarantee = guarantee
         self._on_step = on_step
-        self._session: KafkaSession | None = None
+        self._session: SinkSession | None = None
         self._query: _Query | None = None
         self._started_ms = RealClock().wall_ms()
 
     def __call__(self, rows: DataFrame, micro_batch_id: int) -> None:
-        """Write one micro-batch."""
+        """Write one micro-batch; any failure is raised as one error that Spark can read, see `stopping`."""
+        try:
+            self._run(rows, micro_batch_id)
+        except Exception as error:  # noqa: BLE001  (whatever it is, Spark reads its text)
+            # Before Spark hears of the error, since it may start the query again at once.
+            self.let_go()
+            raise leaving_error(
+                error,
+                stopped=is_stopped(rows),
+                micro_batch=f"micro-batch {micro_batch_id} of pipeline {self._pipeline!r}",
+                guarantee=self._guarantee,
+            ) from None
+
+    def let_go(self) -> None:
+        """Give back what the session holds between micro-batches; there is no next one."""
+        if self._session is not None:
+            self._session.let_go()
+
+    def _run(self, rows: DataFrame, micro_batch_id: int) -> None:
         run_id = str(rows.sparkSession.sparkContext.getLocalProperty(RUN_ID))
+        # A writer may be started again, with this runner in it.
         if self._query is None or self._query.run_id != run_id:
-            self._query = _find_query(rows, run_id, check_columns(rows, self._sink).columns)
+            self._query = _find_query(rows, run_id, chosen_columns(rows, self._sink))
         query_id, checkpoint = self._query.id, self._query.checkpoint
         if self._session is None:
-            checkpoint.claim(self._pipeline)
-            self._session = self._sink.open(self._pipeline)
-        planned = checkpoint.planned(micro_batch_id)
-        before = checkpoint.before(micro_batch_id)
-        micro_batch = MicroBatch(
-            pipeline=self._pipeline,
-            query_id=query_id,
-            id=micro_batch_id,
-            guarantee=self._guarantee,
-            offsets=planned.offsets,
-            offsets_before=before,
-            is_replay=planned.planned_ms < self._started_ms,
-            age_ms=RealClock().wall_ms() - planned.planned_ms,
+            # Before the session is opened: a checkpoint of another pipeline must be refused before anybody is fenced.
+            checkpoint.claim(self._pipeline, micro_batch_id)
+            self._session = self._sink.open(self._pipeline, self._is_stopped)
+        self._check_called_once(run_id, micro_batch_id)
+        micro_batch = checkpoint.log.micro_batch(
+            self._pipeline, query_id, micro_batch_id, self._guarantee, started_ms=self._started_ms
         )
-        scan = self._bare_scan(rows, self._query) if planned.offsets is not None else None
+        # Without Kafka offsets some source is not ours, and there is no scan to read from.
+        scan = self._bare_scan(rows, self._query) if micro_batch.offsets is not None else None
         MicroBatchRun(
             session=self._session,
             micro_batch=micro_batch,
-            rows=rows.select(*self._query.columns) if scan is None and self._query.has_more else rows,
+            # Only where needed: a projection more is a plan more for Spark in every micro-batch.
+            rows=selected(rows, self._query.columns) if scan is None and self._query.has_more else rows,
             on_step=self._on_step,
+            columns=self._query.columns,
             rows_expected=_expected(micro_batch),
             may_run_again=self._query.may_run_again,
+            is_stateful=lambda: checkpoint.is_stateful,
+            checkpoint=checkpoint.folder,
             scan=scan,
         ).execute()
 
+    def _check_called_once(self, run_id: str, micro_batch_id: int) -> None:
+        """Refuse a second sink or call of one name: the ledger would say that its rows are in the output (E17)."""
+        place = (self._sink.place, self._pipeline)
+        # A query that is restarted may call for the same micro-batch once more, under another run id.
+        if _called.get(place) == (run_id, micro_batch_id):
+            raise ConfigError(
+                f"pipeline {self._pipeline!r} was called twice for micro-batch {micro_batch_id}",
+                because="its ledger has one entry for a micro-batch: the second call would write nothing",
+                you_want="another pipeline name for the second sink, in a new checkpoint folder; or one call with all "
+                "rows, and a column named topic",
+            )
+        _called[place] = (run_id, micro_batch_id)
+
+    def _is_stopped(self) -> bool:
+        return self._query is not None and not self._query.execution.isActive()
+
     def _bare_scan(self, rows: DataFrame, query: _Query) -> BareScan | None:
-        """The source itself, if it is all there is to the rows and nobody wants them sorted."""
-        return BareScan.find(rows, query.columns, query.execution) if self._sink.order_by is None else None
+        """The source's scan, if the rows are exactly its rows and need not be sorted."""
+        if self._sink.order_by is not None or any(column.made_by for column in query.columns):
+            return None
+        return BareScan.find(rows, [column.name for column in query.columns], query.execution)
 
 
 def _expected(micro_batch: MicroBatch) -> int | None:
@@ -187,42 +191,39 @@ def _expected(micro_batch: MicroBatch) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Query:
-    """What stays the same for all micro-batches of one run, and takes a dozen questions to the JVM to find out."""
+    """What is the same for all micro-batches of one run of a query; remembered, since the JVM is slow to ask."""
 
     run_id: str
     id: str
     execution: Any
     """Spark's own, in the JVM."""
     checkpoint: Checkpoint
-    columns: list[str]
+    columns: tuple[Column, ...]
     has_more: bool
-    """Whether rows have columns that a record has no use for."""
+    """Whether rows have columns that the sink has no use for, or needs in another form."""
 
     def may_run_again(self) -> bool:
-        """Not over state that the first run has moved on, and not after somebody has stopped the query."""
+        """Whether it may: not if the first run has changed a state, and not after the query was stopped."""
         return not self.checkpoint.is_stateful and bool(self.execution.isActive())
 
 
-def _find_query(rows: DataFrame, run_id: str, columns: list[str]) -> _Query:
+def _find_query(rows: DataFrame, run_id: str, columns: tuple[Column, ...]) -> _Query:
     """The query whose micro-batch this is."""
     spark = rows.sparkSession
-    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    query_id = spark.sparkContext.getLocalProperty(QUERY_ID)
     if not query_id:
         raise ConfigError(
             "a sink writes micro-batches of a streaming query", you_want="semel.write_batch for a batch job"
         )
-    # A micro-batch has a session of its own, which does not list its query; what all sessions share does.
-    jvm: Any = spark._jvm
-    shared: Any = spark._jsparkSession.sharedState()
-    execution = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+    execution = running_query(rows)
     if execution is None:
         raise SinkError(f"Spark does not know the query {query_id} whose micro-batch this is")
-    checkpoint = Checkpoint(spark, str(execution.resolvedCheckpointRoot()))
+    checkpoint = SparkCheckpoint(spark, str(execution.resolvedCheckpointRoot()))
     return _Query(
         run_id=run_id,
         id=str(query_id),
         execution=execution,
         checkpoint=checkpoint,
         columns=columns,
-        has_more=rows.columns != columns,
+        has_more=rows.columns != [column.name for column in columns] or any(column.made_by for column in columns),
     )

@@ -1,4 +1,4 @@
-"""How big a topic's records are, from a look at the first batches of a range: what packing into tasks goes by.
+"""Estimates how big a topic's records are from the first batches of a range; ranges are packed into tasks by it.
 
 Why: offsets say how many records wait, not how many bytes; ten thousand records may be one megabyte or ten gigabytes.
      One small fetch per topic and minute answers that. It is an estimate: without an answer a default stands in.
@@ -16,6 +16,7 @@ from semel.spark.ranges import RECORD_BYTES_DEFAULT, OffsetRange
 from semel.wire.cluster import shared_cluster
 from semel.wire.fetch import fetch
 
+# A few batches; whatever their size, brokers answer with at least one.
 SAMPLE_BYTES = 64 << 10
 SAMPLE_WAIT_MS_MAX = 2_000
 KEPT_S = 60.0
@@ -32,6 +33,7 @@ class RecordSizes:
     def of(self, ranges: Sequence[OffsetRange]) -> dict[str, float]:
         """Estimate the bytes of a record in each topic that is read."""
         largest: dict[str, OffsetRange] = {}
+        # The largest range says most about the topic.
         for one in sorted(ranges, key=lambda one: one.offset_count):
             largest[one.topic] = one
         now_s = time.monotonic()
@@ -50,6 +52,7 @@ class RecordSizes:
                 isolation=self._options.isolation,
                 bytes_max=SAMPLE_BYTES,
                 partition_bytes_max=SAMPLE_BYTES,
+                # No waiting: if nothing is there, the default is good enough.
                 wait_ms_max=0,
             )
         except SemelError:  # the task that reads the range will say what is wrong with it

@@ -9,31 +9,36 @@ method names are Spark's.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from semel.errors import ConfigError
 from semel.spark.batch_plan import plan_batch
 from semel.spark.offsets import SourceOffsets
-from semel.spark.options import SourceOptions
+from semel.spark.options import SourceOptions, without_effect
 from semel.spark.ranges import OffsetRange, Task, plan_tasks
 from semel.spark.row_schema import HEADERS, row_schema, wanted_columns
 from semel.spark.sizes import RecordSizes
 from semel.spark.stream_plan import StreamPlan
 from semel.spark.task import read_ranges
 from semel.spark.view import KafkaView
-from semel.spark.workers import settle_worker
+from semel.spark.workers import settle_worker, without_traceback
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "semel"
+# Options that only a writer has. Spark makes the data source for writers too, and does not say which it is.
+OF_WRITERS = ("topic", "checkpointlocation")
 
 
 class TaskPartition(InputPartition):
@@ -42,6 +47,7 @@ class TaskPartition(InputPartition):
     def __init__(self, ranges: Task, topic_ids: Mapping[str, str], options: SourceOptions) -> None:
         """Keep plain values: they are pickled once per task."""
         super().__init__([tuple(one) for one in ranges])
+        # Only ids of this task's topics: the partition is pickled once for each task.
         self.topic_ids = {one.topic: topic_ids[one.topic] for one in ranges if one.topic in topic_ids}
         self.options = options
 
@@ -61,6 +67,7 @@ class SemelBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the tasks; one empty task when there is nothing to read, since Spark wants at least one."""
+        # Takes nothing over: a batch read drives no pipeline.
         ranges, topic_ids = plan_batch(self._options, KafkaView(self._options))
         tasks = plan_tasks(ranges, self._options.tasks, RecordSizes(self._options).of(ranges))
         return [TaskPartition(task, topic_ids, self._options) for task in tasks or [()]]
@@ -80,7 +87,8 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _plan(self) -> StreamPlan:
-        return StreamPlan(self._options, KafkaView(self._options))
+        # A stream plans where its pipeline goes on, so its driver fences older ones before it reads the ledger.
+        return StreamPlan(self._options, KafkaView(self._options, takes_over=True))
 
     @cached_property
     def _sizes(self) -> RecordSizes:
@@ -88,6 +96,7 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Ship the options, not what the driver remembers."""
+        # Spark pickles the reader for every micro-batch. A task has no use for plans and connections.
         return SemelStreamReader, (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -101,6 +110,7 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends."""
+        # Only rows are limited here. Any other limit means "all that is there".
         offsets_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._plan.latest(SourceOffsets.decode(start), offsets_max).encode()
 
@@ -115,8 +125,15 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of a micro-batch."""
-        last = SourceOffsets.decode(end)
-        ranges = self._plan.ranges(SourceOffsets.decode(start), last)
+        first, last = SourceOffsets.decode(start), SourceOffsets.decode(end)
+        if first.initial and last.start is None:
+            # The options say where a query starts today, not where that one did: records could be skipped.
+            raise ConfigError(
+                "the first micro-batch of this checkpoint was planned by Spark's own Kafka source and never finished",
+                because="only that source knows where it starts",
+                you_want='one run with format("kafka"), which finishes it; then format("semel") goes on',
+            )
+        ranges = self._plan.ranges(first, last)
         tasks = plan_tasks(ranges, self._options.tasks, self._sizes.of(ranges))
         return [TaskPartition(task, last.topic_ids, self._options) for task in tasks]
 
@@ -128,6 +145,18 @@ class SemelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 class SemelDataSource(DataSource):
     """The source that `format("semel")` names."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Check the options where they were written: Spark calls this at `.load()`, unless a schema is given."""
+        super().__init__(options)
+        # A wrong option is the user's affair; the way from Spark's worker into this file would only hide it.
+        with without_traceback():
+            if any(name.lower() in OF_WRITERS for name in options):
+                raise writing_refusal()
+            SourceOptions.parse(options, streaming=None)
+        # This process is a worker, whose loggers nobody has set up; what it writes here reaches the driver's terminal.
+        for name, why in without_effect(options).items():
+            sys.stderr.write(f"semel: option {name} has no effect: {why}\n")
 
     @classmethod
     def name(cls) -> str:
@@ -147,7 +176,35 @@ class SemelDataSource(DataSource):
         """For `spark.readStream`."""
         return SemelStreamReader(self._options(schema, streaming=True))
 
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002
+        """For `df.write`."""
+        with without_traceback():
+            raise writing_refusal()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802, ARG002
+        """For `df.writeStream`."""
+        with without_traceback():
+            raise writing_refusal()
+
     def _options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
-        columns = wanted_columns(schema)
-        options = SourceOptions.parse(self.options, streaming=streaming)
+        # Spark's runner of streams stops a reader that it never got, and only the traceback shows what came before.
+        with nullcontext() if streaming else without_traceback():
+            columns = wanted_columns(schema)
+            options = SourceOptions.parse(self.options, streaming=streaming)
+            if options.include_headers and HEADERS not in columns:
+                raise ConfigError(
+                    "includeHeaders is true and the schema has no column headers",
+                    you_want="the column in the schema, or no includeHeaders",
+                )
         return replace(options, columns=columns, include_headers=HEADERS in columns)
+
+
+def writing_refusal() -> ConfigError:
+    """What `df.writeStream.format("semel")` is told."""
+    return ConfigError(
+        'format("semel") reads; it does not write',
+        you_want='semel.write_stream(df, semel.KafkaSink(options, "totals"), pipeline="totals", '
+        'guarantee="exactly_once", checkpoint=…).awaitTermination(), or semel.write_batch for a DataFrame that does '
+        "not stream",
+        because="Spark gives a Python writer neither the source's offsets nor one owner of the transaction",
+    )

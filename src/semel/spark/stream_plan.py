@@ -1,7 +1,8 @@
-"""What a stream reads next: from the offsets it has reached and what the cluster has, to the next offsets and ranges.
+"""Plans what a stream reads next: from the offsets it has reached and what the cluster has, to offsets and ranges.
 
 Keeps: lost records are reported; a silent leader holds up only its own partitions; the first micro-batch's
-       start is kept with its end; a partition that appears later is read from its first record.
+       start is kept with its end; a partition that appears later is read from its first record; a stream that knows
+       its pipeline plans no micro-batch across the end of the output (E15).
 Why:   Spark asks for the end of a micro-batch (`latest`) and then for its ranges. What was found out for the first
        answer is kept for the second; only after a restart are the ranges planned from the offsets alone.
 """
@@ -28,7 +29,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class StreamPlan:
-    """One running stream on the driver; what it remembers only saves questions."""
+    """One running stream on the driver; it could forget everything and would only have to ask the cluster again."""
 
     def __init__(self, options: SourceOptions, view: KafkaView) -> None:
         """Ask nothing yet."""
@@ -38,6 +39,8 @@ class StreamPlan:
         self._target: Offsets | None = None
         self._planned: tuple[SourceOffsets, SourceOffsets, list[OffsetRange]] | None = None
         self._silent: frozenset[TopicPartition] = frozenset()
+        self._is_level = options.pipeline is None
+        self._held: Offsets | None = None
         self.latest_seen: Offsets = {}
 
     def initial(self) -> SourceOffsets:
@@ -48,6 +51,8 @@ class StreamPlan:
         check_found(partitions, wanted.missing(topics), repr(wanted.pattern))
         position = self._options.starting or Edge.LATEST
         offsets = resolve(position, partitions, self._view)
+        # Only offsets that somebody wrote down can lie behind the
+        # end of the log; those of edges and times come from it.
         if isinstance(position, AtOffsets | AtLedger):
             losses = data_loss.beyond(offsets, self._view.log_ends(partitions))
             self._report(losses)
@@ -63,12 +68,16 @@ class StreamPlan:
         """Give the end of the next micro-batch; `start` itself when there is nothing new."""
         seen = self._view.look()
         self._tell_silent(seen)
+        # What leaders that did not answer had before is not kept: the progress must not show stale ends.
         self.latest_seen = {one: listed.offset for one, listed in seen.latest.items()}
         self._watch.look(self.latest_seen)
         begin = self._begin(start, seen)
-        available = self._available(begin, seen)
+        available = self._up_to_output(begin, self._available(begin, seen))
+        # A partition that cannot be read keeps its place in `begin`, so its end is its beginning.
         ends = begin | admit({one: begin[one] for one in available}, available, offsets_max)
         same_logs = not data_loss.other_topic_ids(start, seen.topics)
+        # An `initial` start is always answered with another end, even without records:
+        # Spark writes ends only, and the start has to be written down with one.
         if ends == start.offsets_next and same_logs and not start.initial:
             return start
         end = self._end(start, ends, seen)
@@ -77,9 +86,11 @@ class StreamPlan:
         return end
 
     def ranges(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
-        """Say what lies between, as it was planned, or planned anew after a restart."""
+        """The ranges between two offsets, as they were planned; after a restart they are planned again."""
+        # After a restart Spark asks for ranges of offsets that this process has not planned.
         if self._planned is not None and self._planned[:2] == (start, end):
             return self._planned[2]
+        # The first micro-batch of a query that crashed: its start stands in its own end.
         if start.initial and end.start is not None:
             start = SourceOffsets(offsets_next=end.start, topic_ids=end.topic_ids)
         return self._replan(start, end)
@@ -98,6 +109,7 @@ class StreamPlan:
         losses += data_loss.recreated(
             start, topics, self._view.earliest([one for one in there if one.topic in changed])
         )
+        # Partitions that are gone or made again were dealt with above; offsets in another log mean nothing.
         losses += self._cuts(start, topics, there - {loss.place for loss in losses}, latest)
         self._report(losses)
         kept = {one: start.offsets_next[one] for one in sorted(there)}
@@ -115,6 +127,7 @@ class StreamPlan:
         return losses + data_loss.beyond(start.offsets_next, self._view.log_ends(below))
 
     def _new_starts(self, new: list[TopicPartition]) -> Offsets:
+        # Not the latest: records that came before the partition was seen would never be read.
         earliest = self._view.earliest(new)
         if new:
             _log.info("new partitions, read from their start: %s", ", ".join(map(str, new)))
@@ -125,7 +138,24 @@ class StreamPlan:
         found = {one: listed.offset for one, listed in seen.latest.items() if one in begin}
         if self._target is None:
             return found
+        # A partition that appeared after AvailableNow began has no target and waits for the next start.
         return {one: min(offset, self._target[one]) for one, offset in found.items() if one in self._target}
+
+    def _up_to_output(self, begin: Offsets, available: Offsets) -> Offsets:
+        """End at the end of the output as long as it is ahead of the stream: after a checkpoint was rolled back.
+
+        Why: the sink can leave out a micro-batch that lies wholly in the output, but not half of one.
+        """
+        if self._is_level:
+            return available
+        # Asked once: from here on this query alone moves the ledger.
+        if self._held is None:
+            self._held = self._view.ledger_of_running(self._options.pipeline or "")
+        held = self._held
+        self._is_level = not any(offset < held.get(one, 0) for one, offset in begin.items())
+        if self._is_level:
+            return available
+        return {one: max(begin[one], min(offset, held[one])) for one, offset in available.items() if one in held}
 
     def _is_targeted(self, one: TopicPartition) -> bool:
         return self._target is None or one in self._target
@@ -133,6 +163,7 @@ class StreamPlan:
     def _end(self, start: SourceOffsets, ends: Offsets, seen: Seen) -> SourceOffsets:
         epochs = {one: epoch for one, epoch in start.leader_epochs.items() if one in ends}
         for one, listed in seen.latest.items():
+            # Only where something is read is the epoch noted: it must be the one in which the offset was seen.
             if listed.leader_epoch >= 0 and one in ends and ends[one] != start.offsets_next.get(one):
                 epochs[one] = listed.leader_epoch
         return SourceOffsets(
@@ -144,6 +175,7 @@ class StreamPlan:
 
     def _replan(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
         topics = self._view.topics()
+        # Without the ends of logs, which are held against the end of the range below.
         begin = self._survivors(start, topics, {})
         losses = [one for one in data_loss.gone(end, topics) if one.place not in start.offsets_next]
         changed = data_loss.other_topic_ids(end, topics)
@@ -161,6 +193,7 @@ class StreamPlan:
         data_loss.report(losses, fail=self._options.fail_on_data_loss)
 
     def _tell_silent(self, seen: Seen) -> None:
+        # One silent leader is waited for, silence of all is an error: the query would look idle for ever.
         if seen.silent and not seen.latest:
             place, why = next(iter(seen.silent.items()))
             raise ConnectionFailure(f"no leader of any partition answers; {place}: {why}")

@@ -38,7 +38,9 @@ class Subscription:
 
     def _wants(self, topic: TopicInfo) -> bool:
         if self.pattern:
+            # A pattern never means internal topics, as with Java's consumer; by name they can be read.
             return not topic.is_internal and re.fullmatch(self.pattern, topic.name) is not None
+        # With `assign` only topics that were asked for are there; `select` chooses their partitions.
         return topic.name in self.names or bool(self.assigned)
 
     def missing(self, topics: Mapping[str, TopicInfo]) -> list[str]:
@@ -54,7 +56,7 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     if len(given) != 1:
         raise ConfigError(
             f"exactly one of {', '.join(WAYS)} says what to read; found {', '.join(given) or 'none'}",
-            you_want='.option("subscribe", "orders")',
+            you_want='.option("subscribe", "orders"); to write, semel.write_stream or semel.write_batch',
         )
     name, text = given[0], options[given[0].lower()].strip()
     if name == "assign":

@@ -39,7 +39,9 @@ JOIN_BYTES_MIN = 1 << 20
 DECODED_BYTES_ENOUGH = 16 << 20
 # Smaller pieces let Python and the JVM work side by side.
 YIELD_BYTES_MAX = 8 << 20
+# A leader with nothing new holds a request this long; a range that is planned has its records already.
 FETCH_WAIT_MS_MAX = 500
+# How far the limit may grow for a batch that did not fit.
 PARTITION_FETCH_BYTES_LIMIT = 1 << 30
 
 
@@ -59,6 +61,7 @@ class _Cursor:
     offset: int = field(init=False)
 
     def __post_init__(self) -> None:
+        # Backwards, so that the next range is taken from the end.
         self.ranges.sort(reverse=True)
         self.offset = self.ranges[-1].start
 
@@ -71,6 +74,7 @@ class _Cursor:
         return not self.ranges
 
     def advance(self, offset_next: int, deadline: Deadline) -> None:
+        # Time counts from the last progress, not from the start: a large range may take long.
         if offset_next > self.offset:
             self.deadline = deadline
         self.offset = offset_next
@@ -99,6 +103,8 @@ class _RangeReader:
         try:
             while self._cursors or ahead is not None:
                 if ahead is None:
+                    # The thread's name has the process id: a forked worker
+                    # must not inherit an executor whose thread is not there.
                     ahead = _fetcher(os.getpid()).submit(self._step)
                 rows = ahead.result()
                 ahead = _fetcher(os.getpid()).submit(self._step) if self._cursors else None
@@ -109,6 +115,7 @@ class _RangeReader:
 
     def _step(self) -> list[pa.RecordBatch]:
         """Decode what is left of the last fetch, or fetch once from every leader; as much as is enough at a time."""
+        # Progress can only be judged after a fetch; decoding what is left says nothing about the leader.
         is_asked = not self._undecoded
         answers, self._undecoded = self._undecoded or self._fetch(), {}
         rows: list[pa.RecordBatch] = []
@@ -131,6 +138,7 @@ class _RangeReader:
                 wanted,
                 deadline=self._cluster.deadline(),
                 isolation=self._options.isolation,
+                # At least one partition's share, or the broker would cut every answer to less than a batch.
                 bytes_max=max(self._options.fetch_bytes_max, self._partition_bytes_max),
                 partition_bytes_max=self._partition_bytes_max,
                 wait_ms_max=FETCH_WAIT_MS_MAX,
@@ -140,6 +148,7 @@ class _RangeReader:
             self._lose(TopicPartition(error.topic, error.partition))
         except TopicRecreatedError as error:
             self._lose_topic(error.topic)
+        # Nothing was read. The next step asks again, with the cursors moved where records are gone.
         return {}
 
     def _decode(self, place: TopicPartition, answer: FetchedRecords, bytes_enough: int) -> pa.RecordBatch:
@@ -158,7 +167,9 @@ class _RangeReader:
             bytes_enough=bytes_enough,
         )
         if decoded.truncated:
+            # The batch did not fit. It is asked for again with more room, up to a limit.
             self._partition_bytes_max = min(2 * self._partition_bytes_max, PARTITION_FETCH_BYTES_LIMIT)
+        # Decoded in part: the bytes are kept and go on from the new offset.
         if decoded.is_cut and decoded.offset_next < cursor.end:
             self._undecoded[place] = answer
         self._advance(place, decoded.offset_next)
@@ -183,6 +194,7 @@ class _RangeReader:
     def _lose(self, place: TopicPartition) -> None:
         """Say what is gone and go on behind it, or raise."""
         cursor = self._cursors[place]
+        # Of the log, not of what is committed: an open transaction is no loss.
         earliest, latest = self._edge(place, EARLIEST), self._edge(place, LATEST)
         if earliest <= cursor.offset <= latest:
             return  # the leader that refused the offset has caught up or is no longer the leader
@@ -190,6 +202,7 @@ class _RangeReader:
             resume: int | None = earliest
             reason = f"retention or DeleteRecords moved the start of the log to {earliest}"
         else:
+            # Nothing can come at this offset any more, so the rest of the range is empty.
             resume, reason = None, f"the log was cut: it ends at {latest}"
         loss = Loss(place=place, offset_next=cursor.offset, offset_resume=resume, reason=reason)
         data_loss.report([loss], fail=self._options.fail_on_data_loss)
@@ -202,6 +215,7 @@ class _RangeReader:
             if place.topic == topic
         ]
         data_loss.report(lost, fail=self._options.fail_on_data_loss)
+        # Its offsets mean nothing in the new topic: not even the rest of the range is read.
         for loss in lost:
             del self._cursors[loss.place]
 
@@ -236,6 +250,7 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     import pyarrow as pa  # noqa: PLC0415  (the driver needs no Arrow)
 
+    # One chunk, so that one record batch leaves.
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from semel.errors import BrokerError, ConnectionFailure
 from semel.protocol.error_codes import ErrorCode
+from semel.sinks.kafka.ledger import read_ledger
+from semel.sinks.kafka.settling import Reach, output_partitions, take_over
+from semel.sinks.ledger import is_same_topic
 from semel.spark.options import SourceOptions
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.offsets import (
     EARLIEST,
     LATEST,
     NO_OFFSET,
-    CommittedOffset,
     EpochEnd,
     ListedOffset,
     committed_offsets,
@@ -29,11 +31,12 @@ from semel.wire.transaction import TransactionClient
 
 _log = logging.getLogger(__name__)
 # How long one leader may keep the others of a stream waiting.
+# A healthy leader answers in milliseconds, but one that is being elected needs seconds.
 LEADER_WAIT_MS_MAX = 5_000
 SILENT_LEADER_WAIT_MS_MAX = 500
+TAKE_OVER_TIMEOUT_MS = 60_000
 # A driver that lives decides its transaction within moments.
 UNDECIDED_MS_MAX = 3_000
-TAKE_OVER_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +50,15 @@ class Seen:
 
 
 class KafkaView:
-    """Reads through this process's shared cluster, so that connections outlive a question.
+    """Asks through connections that the whole process shares, so they stay open between questions.
 
-    A leader that gave no answer last time is given less time now.
+    A leader that did not answer last time gets less time to answer now.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        """Connect to nothing yet."""
+    def __init__(self, options: SourceOptions, *, takes_over: bool = False) -> None:
+        """Connect to nothing yet. `takes_over`: who reads a pipeline's ledger here is about to drive that pipeline."""
         self._options = options
+        self._takes_over = takes_over
         self._silent_leaders: frozenset[int] = frozenset()
 
     @property
@@ -84,20 +88,49 @@ class KafkaView:
         found = self._offsets(times_ms)
         return {one: None if offset == NO_OFFSET else offset for one, offset in found.items()}
 
-    def ledger(self, pipeline: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the exactly-once sink of a pipeline has committed.
+    def ledger(self, pipeline: str) -> dict[TopicPartition, int]:
+        """Where the output of a pipeline ends, of the topics that exist now.
 
-        A driver that died with offsets in its transaction leaves the ledger undecided until that transaction times out.
-        Whoever starts from the ledger takes the pipeline over, so what the last owner left open is ended here.
+        Entries of a topic that was deleted do not count for the one that has its name today. Whoever plans from the
+        ledger takes the pipeline over first: an older driver that goes on would move the ledger after it was read here,
+        and one that died with an open transaction leaves it undecided until that times out.
         """
-        cluster = self.cluster
+        if self._takes_over:
+            self._take_over(pipeline)
+        return self._held(pipeline)
+
+    def ledger_of_running(self, pipeline: str) -> dict[TopicPartition, int]:
+        """The same for a query that has begun: its own sink may own the pipeline already, and is not to be fenced.
+
+        Between two micro-batches the sink has no transaction open. An entry that stays undecided is somebody else's.
+        """
         try:
-            return committed_offsets(cluster, pipeline, deadline=cluster.deadline(UNDECIDED_MS_MAX))
+            return self._held(pipeline, UNDECIDED_MS_MAX)
         except BrokerError as error:
             if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 raise
-        TransactionClient(cluster, pipeline, timeout_ms=TAKE_OVER_TIMEOUT_MS).begin(cluster.deadline())
-        return committed_offsets(cluster, pipeline, deadline=cluster.deadline())
+        self._take_over(pipeline)
+        return self._held(pipeline)
+
+    def _take_over(self, pipeline: str) -> None:
+        """What an earlier driver left open is ended, wherever it wrote: the ledger says where, if there is one."""
+        cluster = self.cluster
+        transaction = TransactionClient(cluster, pipeline, timeout_ms=TAKE_OVER_TIMEOUT_MS)
+        # Where the pipeline's output is, as far as its ledger says: an open transaction can only be there.
+        targets = output_partitions(cluster, pipeline, cluster.deadline())
+        take_over(cluster, transaction, Reach(targets=targets), cluster.deadline())
+
+    def _held(self, pipeline: str, wait_ms_max: float | None = None) -> dict[TopicPartition, int]:
+        cluster = self.cluster
+        # A short wait only while a query runs, see `ledger_of_running`.
+        committed = committed_offsets(cluster, pipeline, deadline=cluster.deadline(wait_ms_max))
+        held = read_ledger(pipeline, committed).held
+        ids = topic_ids(self.topics(), held)
+        return {
+            one: entry.offset_next
+            for one, entry in held.items()
+            if is_same_topic(entry.topic_id, ids.get(one.topic, ""))
+        }
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Where leader epochs ended."""
@@ -117,7 +150,7 @@ class KafkaView:
         return {one: listed.offset for one, listed in found.items()}
 
     def look(self) -> Seen:
-        """See every partition; a leader that gives no answer costs its partitions their place, not the others."""
+        """Look at every partition; if a leader does not answer, only its own partitions are missing."""
         topics = self.topics()
         partitions = tuple(self._options.subscription.select(topics))
         latest: dict[TopicPartition, ListedOffset] = {}
@@ -126,6 +159,7 @@ class KafkaView:
         for leader, places in _by_leader(topics, partitions).items():
             try:
                 latest |= self._latest_of(leader, places)
+            # Also a leader that has moved: its partitions are looked at again in the next trigger.
             except (ConnectionFailure, BrokerError) as error:
                 silent |= dict.fromkeys(places, error.summary)
                 silent_leaders.add(leader)

@@ -18,6 +18,7 @@ from semel.engine.java import spark_environment
 from semel.sinks.base import CommitStep, OnStep
 from tests.spark.matrix.faulty_rows import SCHEMA, pass_rows, scene_of
 from tests.spark.matrix.switches import switch_off_what_is_named
+from tests.support.spark_home import java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,7 @@ def start_spark(settings: Settings) -> "SparkSession":
     os.environ.update(spark_environment())
     import semel.spark
 
-    options = (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:ErrorFile=" + settings["folder"] + "/jvm_%p.log"
-    )
+    options = f"{java_options()} -XX:ErrorFile={settings['folder']}/jvm_%p.log"
     config = {
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": options,

@@ -14,9 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
+from semel.sinks.base import ignore_step
+from tests.spark.matrix.driver_program import start_query
 from tests.spark.matrix.faulty_rows import Fault
-from tests.spark.sink_jobs import CLIENT_S_MAX, KEYS, check_once, ledger_of, new_topics, number_of, read_all
+from tests.spark.sink_jobs import (
+    CLIENT_S_MAX,
+    KEYS,
+    check_once,
+    ledger_of,
+    new_topics,
+    number_of,
+    outcome_of,
+    read_all,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = Path(__file__).with_name("driver_program.py")
@@ -95,6 +107,11 @@ class Driven:
     def finish(self, **more: Any) -> None:
         """Run a driver and expect that nothing goes wrong."""
         assert self.drive(**more) == 0, self.log()[-SHOWN_CHARACTERS_MAX:]
+
+    def finish_in(self, spark: SparkSession) -> None:
+        """The same in a session that is there: another driver than those before it, without the time to start one."""
+        failure = outcome_of(start_query(spark, self.given(), ignore_step))
+        assert failure is None, failure
 
     def log(self) -> str:
         """What all drivers printed."""

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +17,7 @@ from typing import Self
 from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.java import spark_environment
 from tests.spark.matrix.drivers import ROOT
+from tests.support.spark_home import java_options
 from tests.support.waiting import eventually
 
 WORKER_HOSTS = (LOOPBACK, "localhost")
@@ -52,13 +52,9 @@ class StandaloneSpark:
         return self
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        home = Path(spec.origin).parent
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *arguments],
+                [f"{os.environ['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{main}", *arguments],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -66,9 +62,8 @@ class StandaloneSpark:
                 env=os.environ
                 | spark_environment()
                 | {
-                    "SPARK_HOME": str(home),
                     "SPARK_DAEMON_MEMORY": "256m",
-                    "SPARK_DAEMON_JAVA_OPTS": f"-XX:ErrorFile={self._folder}/jvm_%p.log",
+                    "SPARK_DAEMON_JAVA_OPTS": f"{java_options()} -XX:ErrorFile={self._folder}/jvm_%p.log",
                     "PYTHONPATH": f"{ROOT}/src:{ROOT}",
                     "SPARK_LOCAL_DIRS": str(self._folder / "local"),
                 },

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
-from semel.sinks.kafka import Partitioning
+from semel.sinks.kafka.session import KafkaSession
+from semel.sinks.kafka.stages import Partitioning
 from semel.spark import attempts
 from semel.spark.attempts import JobWatch
 from semel.spark.checkpoint import Checkpoint
-from semel.spark.micro_batch import MicroBatchRun
 from tests.spark.matrix.switched_daemon import any_attempt
 
 DAEMON = "tests.spark.matrix.switched_daemon"
@@ -53,7 +53,7 @@ def forget_that_there_is_state(patch: Patch) -> None:
 
 
 def never_shuffle_the_source(patch: Patch) -> None:
-    patch.setattr(MicroBatchRun, "_partitioning", lambda _, __: Partitioning.SOURCE)
+    patch.setattr(KafkaSession, "_partitioning", lambda _, __: Partitioning.SOURCE)
 
 
 SWITCHES: dict[str, Callable[[Patch], None]] = {

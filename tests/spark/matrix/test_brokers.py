@@ -5,7 +5,8 @@ import threading
 import pytest
 
 import semel
-from semel.broker.intercept import Delay, Seen
+from semel.broker.runtime.intercept import Delay, Seen
+from semel.errors import SinkError
 from semel.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from semel.sinks.base import CommitStep
 from semel.wire.cluster import CoordinatorKind, shared_cluster
@@ -37,6 +38,7 @@ class KillCoordinator:
             self.cluster.restart(broker_id)
 
 
+@pytest.mark.quick(2)
 @BOTH
 @pytest.mark.parametrize("step", list(CommitStep))
 def test_the_transaction_coordinator_dies(
@@ -82,19 +84,39 @@ def _kill_struck(cluster: semel.Cluster, struck: list[int]) -> None:
     cluster.restart(struck[0])
 
 
+@pytest.mark.quick(1)
 @BOTH
 def test_a_transaction_times_out(make: Make, cluster: semel.Cluster, partitioning: str) -> None:
-    """S4: the coordinator aborts it before the driver commits; the micro-batch is run again, by the same driver."""
-    pipeline = make(partitioning, sink_options={"transaction_timeout_ms": 1_500})
+    """E4: the coordinator aborts it before the driver commits; the micro-batch is run again, by the same driver."""
+    # Long enough for the second run on a machine that is busy with something else.
+    pipeline = make(partitioning, sink_options={"transaction_timeout_ms": 6_000})
     states: list[str] = []
 
     def wait_for_the_abort(step: CommitStep) -> None:
         if step is CommitStep.ROWS_WRITTEN and not states:
-            eventually(lambda: state_of(pipeline) == "CompleteAbort", what="the coordinator aborts")
+            eventually(lambda: state_of(pipeline) == "CompleteAbort", 60, what="the coordinator aborts")
             states.append(state_of(pipeline))
 
     assert pipeline.survive(wait_for_the_abort) == []
     assert states == ["CompleteAbort"]
+    pipeline.check()
+
+
+@pytest.mark.full
+def test_a_transaction_always_times_out(make: Make) -> None:
+    """E4: another run would end the same way; the error names the setting, and with it the pipeline goes on."""
+    pipeline = make("keyed", sink_options={"transaction_timeout_ms": 500})
+
+    def wait_for_the_abort(step: CommitStep) -> None:
+        if step is CommitStep.ROWS_WRITTEN:
+            eventually(lambda: state_of(pipeline) == "CompleteAbort", what="the coordinator aborts")
+
+    with pytest.raises(SinkError, match="takes longer than its transaction may: 500 ms, 4 times") as caught:
+        pipeline.drive(wait_for_the_abort)
+    assert "KafkaSink(..., transaction_timeout_ms=1000)" in caught.value.you_want
+    assert pipeline.output() == []
+    pipeline.sink_options = {}
+    pipeline.drive()
     pipeline.check()
 
 

@@ -1,6 +1,6 @@
 """Tasks fail, executors are killed, stages run again, Spark speculates; every row is there once.
 
-S1: only the first attempt of a task writes, and only in the first attempt of its stage; anything else is a new run of
+E1: only the first attempt of a task writes, and only in the first attempt of its stage; anything else is a new run of
 the micro-batch under a new producer epoch.
 """
 
@@ -28,6 +28,7 @@ def driven(cluster: semel.Cluster, folder: Path, cell: Cell, *, master: str = ""
     return Driven(folder=folder, bootstrap=cluster.bootstrap, numbers=cell.numbers, settings=settings)
 
 
+@pytest.mark.full
 def test_tasks_and_executors_die(cluster: semel.Cluster, tmp_path: Path) -> None:
     """One query, another fault in each micro-batch; a second attempt of a task refuses to write."""
     pipeline = driven(cluster, tmp_path, ALL_THREE)
@@ -38,7 +39,7 @@ def test_tasks_and_executors_die(cluster: semel.Cluster, tmp_path: Path) -> None
     pipeline.check(ordered=False)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_tasks_and_executors_die_before_the_shuffle(cluster: semel.Cluster, tmp_path: Path) -> None:
     """In the keyed way rows are encoded in one stage and sent in the next: there, a task may be run again."""
     faults = [{"kind": one.kind, "number": one.number} for one in ALL_THREE.faults]
@@ -48,6 +49,7 @@ def test_tasks_and_executors_die_before_the_shuffle(cluster: semel.Cluster, tmp_
     pipeline.check(ordered=True)
 
 
+@pytest.mark.full
 def test_a_stage_runs_again(cluster: semel.Cluster, tmp_path: Path) -> None:
     """Shuffle files are lost: the stage that writes is run again, with first attempts, beside a task of the first."""
     pipeline = driven(cluster, tmp_path, STAGE_RUNS_AGAIN)
@@ -58,7 +60,7 @@ def test_a_stage_runs_again(cluster: semel.Cluster, tmp_path: Path) -> None:
     pipeline.check(ordered=False)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_spark_speculates(cluster: semel.Cluster, standalone: StandaloneSpark, tmp_path: Path) -> None:
     """A second attempt beside a slow first one neither writes nor brings the job to its end."""
     pipeline = driven(cluster, tmp_path, SPECULATIVE, master=standalone.master)
@@ -69,7 +71,7 @@ def test_spark_speculates(cluster: semel.Cluster, standalone: StandaloneSpark, t
     pipeline.check(ordered=False)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_task_fails_where_spark_speculates(
     cluster: semel.Cluster, standalone: StandaloneSpark, tmp_path: Path
 ) -> None:

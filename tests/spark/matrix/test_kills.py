@@ -1,6 +1,7 @@
 """Real drivers, killed for good (SIGKILL) after each step and in the middle of it; the next driver finishes the work.
 
-"Before a step" is after the one before it; "in the middle" is with the request on its way, or its answer.
+"Before a step" is after the one before it; "in the middle" is with the request on its way, or its answer. The driver
+that finishes is the session of all tests; M32 has cells in which it is a process of its own, too.
 """
 
 import json
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import semel
-from semel.broker.intercept import Delay, Seen
+from semel.broker.runtime.intercept import Delay, Seen
 from semel.sinks.base import CommitStep
 from tests.spark.matrix.conftest import Make
 from tests.spark.matrix.drivers import DRIVER_S_MAX, ROOT, Driven, kill_group
@@ -52,6 +53,7 @@ def killed_at(spark: SparkSession, pipeline: Replay, step: CommitStep, nth: int)
     return -ran.returncode
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("step", list(CommitStep))
 def test_a_driver_is_killed(spark: SparkSession, make: Make, step: CommitStep, nth: int) -> None:
@@ -63,44 +65,43 @@ def test_a_driver_is_killed(spark: SparkSession, make: Make, step: CommitStep, n
     pipeline.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("step", "partitioning"),
-    [
-        (CommitStep.OFFSETS_WRITTEN, "keyed"),
-        pytest.param(CommitStep.COMMITTED, "spread", marks=pytest.mark.long),
-    ],
+    ("step", "partitioning"), [(CommitStep.OFFSETS_WRITTEN, "keyed"), (CommitStep.COMMITTED, "spread")]
 )
 def test_a_driver_and_its_jvm_are_killed(
-    cluster: semel.Cluster, tmp_path: Path, step: CommitStep, partitioning: str
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, step: CommitStep, partitioning: str
 ) -> None:
     pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
     pipeline.settings = {"partitioning": partitioning}
     assert pipeline.drive(step=str(step), nth=2) == -signal.SIGKILL, pipeline.log()
-    pipeline.finish()
+    pipeline.finish_in(spark)
     pipeline.check(ordered=partitioning == "keyed")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("partitioning", ["keyed", "spread"])
+@pytest.mark.parametrize(
+    "partitioning", [pytest.param("keyed", marks=pytest.mark.full), pytest.param("spread", marks=pytest.mark.soak)]
+)
 def test_drivers_and_their_jvms_are_killed_after_every_step(
-    cluster: semel.Cluster, tmp_path: Path, partitioning: str
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, partitioning: str
 ) -> None:
     """Six drivers one after another, each killed one step further than the last."""
     pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
     pipeline.settings = {"partitioning": partitioning}
     for step in CommitStep:
         assert pipeline.drive(step=str(step), nth=1) == -signal.SIGKILL, pipeline.log()[-2000:]
-    pipeline.finish()
+    pipeline.finish_in(spark)
     pipeline.check(ordered=partitioning == "keyed")
 
 
-@pytest.mark.long
+@pytest.mark.full
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("answered", [False, True], ids=["asked", "done"])
 @pytest.mark.parametrize(
     "api", ["InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
 )
 def test_a_driver_and_its_jvm_are_killed_in_the_middle_of_a_step(
-    cluster: semel.Cluster, tmp_path: Path, api: str, answered: bool
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, api: str, answered: bool
 ) -> None:
     """The request is held back, or its answer, until the driver is dead."""
     pipeline = Driven(folder=tmp_path, bootstrap=cluster.bootstrap, numbers=NUMBERS)
@@ -121,5 +122,5 @@ def test_a_driver_and_its_jvm_are_killed_in_the_middle_of_a_step(
     finally:
         kill_group(driver)
         cluster.disarm(hook)
-    pipeline.finish()
+    pipeline.finish_in(spark)
     pipeline.check(ordered=True)

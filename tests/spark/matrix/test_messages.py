@@ -3,7 +3,16 @@
 import pytest
 
 import semel
-from semel.broker.intercept import Action, After, AnswerError, CutMidFrame, Delay, DropRequest, DropResponse, Seen
+from semel.broker.runtime.intercept import (
+    Action,
+    After,
+    AnswerError,
+    CutMidFrame,
+    Delay,
+    DropRequest,
+    DropResponse,
+    Seen,
+)
 from semel.protocol.error_codes import ErrorCode
 from tests.spark.matrix.conftest import Make
 
@@ -35,6 +44,8 @@ def _is_ours(seen: Seen) -> bool:
     return seen.client_id == "semel"
 
 
+@pytest.mark.sampled(16)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("api", list(ERRORS))
 @pytest.mark.parametrize("action", list(ACTIONS))
 def test_a_message_is_lost(make: Make, cluster: semel.Cluster, api: str, action: str) -> None:
@@ -45,6 +56,7 @@ def test_a_message_is_lost(make: Make, cluster: semel.Cluster, api: str, action:
     pipeline.check()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", ["InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"])
 @pytest.mark.parametrize("action", list(SILENT))
 def test_a_broker_says_nothing(make: Make, cluster: semel.Cluster, api: str, action: str) -> None:
@@ -55,6 +67,7 @@ def test_a_broker_says_nothing(make: Make, cluster: semel.Cluster, api: str, act
     pipeline.check()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("api", list(ERRORS))
 def test_an_answer_is_an_error(make: Make, cluster: semel.Cluster, api: str) -> None:
     pipeline = make("keyed" if len(api) % 2 else "spread")
@@ -64,9 +77,10 @@ def test_an_answer_is_an_error(make: Make, cluster: semel.Cluster, api: str) -> 
     pipeline.check()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_the_end_is_lost_for_good(make: Make, cluster: semel.Cluster, partitioning: str) -> None:
-    """S3: the commit happened, and no answer ever comes; the next driver learns it from the ledger."""
+    """E3: the commit happened, and no answer ever comes; the next driver learns it from the ledger."""
     pipeline = make(partitioning, kafka_options={"kafka.default.api.timeout.ms": "1500"})
     hook = cluster.intercept("EndTxn", DropResponse(), times=None, where=_is_ours)
     with pytest.raises(semel.SemelError, match=r"no answer says whether transaction .* was committed"):
@@ -77,9 +91,10 @@ def test_the_end_is_lost_for_good(make: Make, cluster: semel.Cluster, partitioni
     pipeline.check()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_the_end_never_arrives(make: Make, cluster: semel.Cluster, partitioning: str) -> None:
-    """S3: the same for the driver, but this time nothing was committed."""
+    """E3: the same for the driver, but this time nothing was committed."""
     pipeline = make(partitioning, kafka_options={"kafka.default.api.timeout.ms": "1500"})
     hook = cluster.intercept("EndTxn", DropRequest(), times=None, where=_is_ours)
     with pytest.raises(semel.SemelError, match=r"no answer says whether transaction .* was committed"):

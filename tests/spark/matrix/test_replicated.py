@@ -1,7 +1,7 @@
 """Three replicas, two of them needed: a broker dies for longer than a step, a coordinator moves, the network is split.
 
 Each cell asserts that somebody else led in the end; a fault that moved nothing would show nothing. A coordinator that
-is cut off costs some time limits: that is tried at one step on each run, and at the others by `make test-long`.
+is cut off costs some time limits: that is tried at one step on each run, and at the others by `make test-full`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import spark_partition_id
 
 import semel
-from semel.broker.coordinators import coordinator_partition
+from semel.protocol.coordinator_partition import coordinator_partition
 from semel.sinks.base import CommitStep
-from semel.sinks.kafka import Partitioning
+from semel.sinks.kafka.stages import Partitioning
 from semel.wire.cluster import CoordinatorKind, shared_cluster
 from semel.wire.settings import WireSettings
 from tests.spark.matrix.conftest import Make
@@ -31,7 +31,7 @@ STEPS = pytest.mark.parametrize("step", list(CommitStep))
 # With rows written and nothing decided, every later request meets the new coordinator.
 ALWAYS = CommitStep.ROWS_WRITTEN
 MOSTLY_LONG = pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=[] if step is ALWAYS else pytest.mark.long) for step in CommitStep]
+    "step", [pytest.param(step, marks=[] if step is ALWAYS else pytest.mark.full) for step in CommitStep]
 )
 COORDINATORS = pytest.mark.parametrize("kind", list(TOPIC_OF), ids=["transaction", "group"])
 _numbers = count()
@@ -107,6 +107,7 @@ def cut_off(cluster: semel.Cluster, broker_id: int) -> None:
             cluster.split(broker_id, other)
 
 
+@pytest.mark.quick(1)
 @STEPS
 @pytest.mark.parametrize("partitioning", list(Partitioning))
 def test_the_leader_of_a_target_partition_dies(
@@ -119,6 +120,7 @@ def test_the_leader_of_a_target_partition_dies(
     pipeline.check()
 
 
+@pytest.mark.quick(1)
 @STEPS
 @COORDINATORS
 def test_a_coordinator_moves(make: Make, mended: semel.Cluster, kind: CoordinatorKind, step: CommitStep) -> None:
@@ -132,6 +134,7 @@ def test_a_coordinator_moves(make: Make, mended: semel.Cluster, kind: Coordinato
     pipeline.check()
 
 
+@pytest.mark.full
 @MOSTLY_LONG
 @COORDINATORS
 def test_a_coordinator_is_cut_off(make: Make, mended: semel.Cluster, kind: CoordinatorKind, step: CommitStep) -> None:

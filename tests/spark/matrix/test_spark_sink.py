@@ -2,9 +2,10 @@
 
 Make the table of the README with
 
-    make test-long PYTEST_ARGS=tests/spark/matrix/test_spark_sink.py
+    .venv/bin/python -m pytest tests/spark/matrix/test_spark_sink.py
 
-It is what at least once means, and no fault of that sink's: it has nowhere to keep which rows it has written.
+The tiers leave out what `test_executors` shows of semel's sink with the same cells. What comes out is what at least
+once means, and no fault of that sink's: it has nowhere to keep which rows it has written.
 """
 
 import signal
@@ -17,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import semel
-from semel.broker.intercept import Delay, Seen
+from semel.broker.runtime.intercept import Delay, Seen
 from semel.sinks.base import CommitStep, ignore_step
 from tests.spark.matrix.cells import (
     EXECUTOR_DIES,
@@ -96,6 +97,7 @@ def make_cell(request: pytest.FixtureRequest, cluster: semel.Cluster, tmp_path: 
     return made
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sink", SINKS)
 def test_a_task_fails_in_the_middle(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, sink: str) -> None:
     """The short form of the table: one fault, in the session of all tests."""
@@ -110,8 +112,10 @@ def test_a_task_fails_in_the_middle(spark: SparkSession, cluster: semel.Cluster,
     assert (counted.doubled > 0) == (sink == "spark")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "sink", [pytest.param("spark", marks=pytest.mark.full), pytest.param("semel", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("name", list(CELLS))
 def test_tasks_meet_a_fault(make_cell: Callable[[Cell, str], Driven], table: Table, name: str, sink: str) -> None:
     cell: Cell = CELLS[name]
@@ -121,30 +125,30 @@ def test_tasks_meet_a_fault(make_cell: Callable[[Cell, str], Driven], table: Tab
     judge(table, name, sink, pipeline)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("sink", SINKS)
 def test_the_driver_is_killed_before_its_commit_log(
-    cluster: semel.Cluster, tmp_path: Path, table: Table, sink: str
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, table: Table, sink: str
 ) -> None:
     pipeline = driver_pipeline(cluster, tmp_path, sink)
     if sink == "semel":
         assert pipeline.drive(step=str(CommitStep.ROWS_WRITTEN), nth=1) == -signal.SIGKILL
     else:
         kill_while_it_writes(cluster, pipeline)
-    pipeline.finish()
+    pipeline.finish_in(spark)
     judge(table, BEFORE_THE_LOG, sink, pipeline)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("sink", SINKS)
 def test_the_driver_is_killed_after_its_commit_log(
-    cluster: semel.Cluster, tmp_path: Path, table: Table, sink: str
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, table: Table, sink: str
 ) -> None:
     pipeline = driver_pipeline(cluster, tmp_path, sink)
     driver = pipeline.start()
     eventually((tmp_path / "checkpoint" / "commits" / "0").exists, DRIVER_S_MAX, what="a micro-batch is done")
     kill_group(driver)
-    pipeline.finish()
+    pipeline.finish_in(spark)
     judge(table, AFTER_THE_LOG, sink, pipeline)
 
 

@@ -9,6 +9,7 @@ from tests.spark.sink_jobs import KillAfter
 BOTH = pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 
 
+@pytest.mark.quick(6)
 @BOTH
 @pytest.mark.parametrize("step", list(CommitStep))
 @pytest.mark.parametrize("nth", [1, 2])

@@ -55,7 +55,7 @@ def _row_by_row(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(BYTES, str(before))
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.usefixtures("_row_by_row")
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_a_task_dies_in_the_middle(make: Make, tmp_path: Path, partitioning: str) -> None:
@@ -78,6 +78,7 @@ def _fail_once(marker: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         raise RuntimeError("once")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_a_task_fails(make: Make, tmp_path: Path, partitioning: str) -> None:
     marker = tmp_path / "failed"

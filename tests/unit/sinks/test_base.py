@@ -1,9 +1,10 @@
-"""S2: what the driver makes of the tasks' reports before it commits."""
+"""E2: what the driver makes of the tasks' reports before it commits."""
 
 import pytest
 
 from semel.errors import SinkError
-from semel.sinks.base import CommitStep, Written, check_written
+from semel.sinks.base import CommitStep
+from semel.sinks.kafka.stages import Written, check_written
 from semel.wire.topology import TopicPartition
 
 P0, P1 = TopicPartition("out", 0), TopicPartition("out", 1)

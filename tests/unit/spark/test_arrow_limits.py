@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from semel.sinks.kafka_rows import PIECE_BYTES
+from semel.sinks.kafka.rows import PIECE_BYTES
 from semel.spark.arrow_limits import (
     BATCH_BYTES,
     BYTES,

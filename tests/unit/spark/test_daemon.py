@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAM = Path(__file__).with_name("daemon_program.py")
 FROZEN_OBJECTS_MIN = 50_000  # numba alone has more
 SOURCES = Path(__file__).resolve().parents[3] / "src"
@@ -28,6 +30,7 @@ def workers(*arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 def test_workers_start_with_kernels() -> None:
     found = workers("semel.spark.daemon")
     assert [row["loaded"] for row in found] == [True, True]

@@ -1,11 +1,11 @@
-"""Spark's offset log (S7): what the sink reads from it, whoever the sources are."""
+"""Spark's offset log (E7): what the sink reads from it, whoever the sources are."""
 
 import json
 
 import pytest
 
 from semel.errors import ConfigError, SinkError
-from semel.spark.checkpoint import parse_offset_log
+from semel.spark.offset_log import parse_offset_log
 from semel.spark.offsets import SourceOffsets
 from semel.wire.topology import TopicPartition
 
@@ -22,14 +22,16 @@ def test_sparks_own_kafka_source() -> None:
     planned = parse_offset_log(entry(KAFKA))
     assert planned.planned_ms == 1_700_000_000_123
     assert planned.offsets == {A0: 12, A1: 7}
-    assert planned.start is None
+    assert planned.topic_ids == {}
 
 
 def test_the_semel_source_says_where_the_query_began() -> None:
     offsets = SourceOffsets(offsets_next={A0: 12, A1: 7}, start={A0: 2, A1: 7}, topic_ids={"a": "x"})
     planned = parse_offset_log(entry(json.dumps(offsets.encode())))
     assert planned.offsets == {A0: 12, A1: 7}
-    assert planned.start == {A0: 2, A1: 7}
+    assert planned.known is not None
+    assert planned.known["0"].start == {A0: 2, A1: 7}
+    assert planned.topic_ids == {"a": "x"}
 
 
 def test_several_sources_are_one_ledger() -> None:
@@ -41,8 +43,9 @@ def test_a_source_that_has_nothing_yet() -> None:
 
 
 def test_two_sources_that_stand_differently_in_one_partition() -> None:
+    """A union of a DataFrame with itself has two sources; as long as Spark plans them alike, it works."""
     with pytest.raises(ConfigError, match="two sources of one query read a-0"):
-        parse_offset_log(entry(KAFKA, '{"a":{"0":11}}'))
+        assert parse_offset_log(entry(KAFKA, '{"a":{"0":11}}')).offsets
     assert parse_offset_log(entry(KAFKA, '{"a":{"0":12}}')).offsets == {A0: 12, A1: 7}
 
 
@@ -50,9 +53,28 @@ def test_two_sources_that_stand_differently_in_one_partition() -> None:
     "line", ["17", '{"logOffset":3}', "[1]", "file:///in", "{}", '{"a":{"x":1}}', '{"a":{"0":"many"}}', '"text"']
 )
 def test_a_source_without_kafka_offsets(line: str) -> None:
-    """S8: then there are none to commit, also when another source has some."""
+    """E8: then there are none to commit, also when another source has some."""
     assert parse_offset_log(entry(line)).offsets is None
     assert parse_offset_log(entry(KAFKA, line)).offsets is None
+
+
+def test_version_2_names_its_sources() -> None:
+    """`spark.sql.streaming.offsetLog.formatVersion=2`: read as version 1 is, and never as "no Kafka offsets"."""
+    planned = parse_offset_log("\n".join(["v2", META, f"orders:{KAFKA}", '1:{"b":{"0":1}}']))
+    assert planned.offsets == {A0: 12, A1: 7, B0: 1}
+    assert set(planned.sources) == {"orders", "1"}
+
+
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(SinkError, match="cannot be read") as caught:
+        parse_offset_log("\n".join(["v3", META, KAFKA]))
+    assert "formatVersion=1 or 2" in caught.value.you_want
+
+
+def test_the_digest_tells_positions_apart() -> None:
+    """E8: of sources without Kafka offsets nothing else can be compared."""
+    assert parse_offset_log(entry("17")).digest == parse_offset_log(entry("17")).digest
+    assert parse_offset_log(entry("17")).digest != parse_offset_log(entry("18")).digest
 
 
 @pytest.mark.parametrize("text", ["", "v1", "nonsense\n{}", "v1\nnonsense", 'v1\n{"conf":{}}', "v1\n[]"])

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from semel.errors import ConfigError
-from semel.spark.options import SourceOptions
+from semel.spark.options import WITHOUT_EFFECT, SourceOptions, without_effect
 from semel.spark.positions import AtLedger, AtOffsets, AtTime, Edge, WhenLate
 from semel.spark.ranges import TaskLimits
 from semel.wire.topology import Isolation, TopicPartition
@@ -107,10 +107,14 @@ WRONG = [
     ("startingOffsetsByTimestamp", '{"orders": {"0": -1}}', "from 0 on"),
     ("startingOffsetsByTimestampStrategy", "guess", "error or latest"),
     ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
-    ("ledger", "p", 'startingOffsets="ledger"'),
+    ("ledger", " ", "the name of the pipeline that this stream feeds"),
     ("endingOffsets", "latest", "spark.read"),
     ("endingTimestamp", "5", "spark.read"),
     ("kafka.fetch.max.bytes", "0", "at least 1"),
+    ("kafka.fetch.max.bytes", "2147483648", "at most 2147483647"),
+    ("maxOffsetsPerTrigger", "9223372036854775808", "at most 9223372036854775807"),
+    ("minPartitions", "", "whole number"),
+    ("startingOffsets", '{"orders": {"0": 9223372036854775808}}', "from -2 on"),
 ]
 
 
@@ -146,16 +150,67 @@ def test_options_that_belong_elsewhere(name: str) -> None:
         SourceOptions.parse({**BASE, name: "x"}, streaming=True)
 
 
-@pytest.mark.parametrize("name", ["groupIdPrefix", "kafka.group.id", "kafkaConsumer.pollTimeoutMs"])
-def test_options_without_effect_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        SourceOptions.parse({**BASE, name: "512"}, streaming=True)
-    assert name.lower() in caplog.text
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_options_without_effect_are_told(name: str) -> None:
+    given = {**BASE, name: "512"}
+    assert SourceOptions.parse(given, streaming=True) == parse()
+    assert without_effect({key.lower(): value for key, value in given.items()}) == {name: WITHOUT_EFFECT[name]}
 
 
-def test_a_misspelt_option_gets_a_suggestion() -> None:
-    with pytest.raises(ConfigError, match="maxOffsetsPerTrigger"):
-        parse(maxOffsetPerTriger="5")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, set()),
+        ({"startingOffsets": "earliest"}, set()),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, {"startingOffsets"}),
+        ({"startingOffsets": "ledger", "ledger": "p", "startingTimestamp": "1"}, {"startingOffsets"}),
+        (
+            {"startingOffsetsByTimestamp": '{"orders": {"0": 9}}', "startingTimestamp": "1"},
+            {"startingOffsetsByTimestamp"},
+        ),
+        ({"startingOffsetsByTimestampStrategy": "latest"}, {"startingOffsetsByTimestampStrategy"}),
+        ({"startingOffsetsByTimestampStrategy": "latest", "startingTimestamp": "1"}, set()),
+        ({"endingOffsets": "latest", "endingTimestamp": "1"}, {"endingOffsets"}),
+    ],
+)
+def test_an_option_that_another_goes_before_is_told(given: dict[str, str], told: set[str]) -> None:
+    SourceOptions.parse({**BASE, **given}, streaming=None)
+    assert without_effect({**BASE, **given}).keys() == told
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("maxoffsetpertriger", "maxOffsetsPerTrigger"),
+        ("SUBSCRIBEPATERN", "subscribePattern"),
+        ("security.protocol", "kafka.security.protocol"),
+        ("isolation.level", "kafka.isolation.level"),
+        ("bootstrap.server", "kafka.bootstrap.servers"),
+        ("kafka.isolation.levl", "kafka.isolation.level"),
+        ("kafka.sasl.pasword", "kafka.sasl.password"),
+    ],
+)
+def test_a_misspelt_option_gets_a_suggestion(name: str, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=name.lower()) as refused:
+        SourceOptions.parse({**BASE, name: "top-5ecret"}, streaming=None)
+    assert refused.value.you_want == wanted
+    assert "5ecret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["kafka.acks", "kafka.linger.ms", "kafka.compression.type", "kafka.ssl.protocol"])
+def test_options_of_writers_and_of_java_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"option {name} is not supported"):
+        SourceOptions.parse({**BASE, name: "1"}, streaming=True)
+
+
+def test_a_batch_read_has_no_triggers() -> None:
+    with pytest.raises(ConfigError, match="no triggers"):
+        parse(streaming=False, maxOffsetsPerTrigger="5")
+
+
+def test_what_depends_on_the_kind_of_read_waits_until_that_is_known() -> None:
+    given = {**BASE, "endingOffsets": "latest", "maxOffsetsPerTrigger": "5", "startingOffsets": "latest"}
+    assert SourceOptions.parse(given, streaming=None).offsets_per_trigger_max == 5
 
 
 @pytest.mark.parametrize("ways", [{}, {"subscribe": "a", "assign": json.dumps({"a": [0]})}])

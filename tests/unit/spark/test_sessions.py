@@ -70,10 +70,9 @@ def test_spark_connect_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> No
         semel.spark.session()
 
 
-def test_a_connect_session_is_refused() -> None:
+def test_a_connect_session_needs_nothing() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(ConfigError, match="Spark Connect"):
-        semel.spark.register(session)
+    assert semel.spark.register(session) is session
 
 
 def test_differences_are_explained() -> None:

@@ -56,9 +56,23 @@ def test_the_text_is_that_of_the_kafka_source_with_one_addition() -> None:
         topic_ids={"a": "id-a"},
         leader_epochs={TopicPartition("a", 0): 4},
     )
-    assert json.dumps(offsets.encode()) == (
-        '{"a": {"0": 1}, "b": {"2": 5, "10": 7}, "#semel": {"logs": {"a": {"id": "id-a", "leader_epochs": {"0": 4}}}}}'
-    )
+    addition = '{"logs":{"a":{"id":"id-a","leader_epochs":{"0":4}}}}'
+    assert list(offsets.encode().items()) == [
+        ("a", {"0": 1}),
+        ("b", {"2": 5, "10": 7}),
+        (f"#semel {addition}", {}),
+    ]
+
+
+@given(source_offsets())
+def test_sparks_own_source_finds_its_offsets_and_nothing_else(offsets: SourceOffsets) -> None:
+    """It reads a map of maps of numbers, and takes every inner entry for a partition."""
+    read = {
+        TopicPartition(topic, int(partition)): number
+        for topic, rows in offsets.encode().items()
+        for partition, number in rows.items()
+    }
+    assert read == offsets.offsets_next
 
 
 def test_offsets_of_sparks_own_source_are_understood() -> None:
@@ -71,7 +85,21 @@ def test_a_topic_may_be_named_like_the_project() -> None:
     assert SourceOffsets.decode(offsets.encode()) == offsets
 
 
-@pytest.mark.parametrize("text", ['{"logOffset": 3}', '{"a": {"x": 1}}', '{"a": {"0": null}}', '{"#semel": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"logOffset": 3}',
+        '{"a": {"x": 1}}',
+        '{"a": {"0": null}}',
+        '{"#semel": 3}',
+        '{"#semel 3": {}}',
+        '{"#semel {": {}}',
+        '{"#semel {}": {}, "#semel {\\"initial\\":true}": {}}',
+        "[1]",
+        '"text"',
+        "3",
+    ],
+)
 def test_other_sources_offsets_are_refused(text: str) -> None:
     with pytest.raises(ProtocolError, match="not those of a Kafka source"):
         SourceOffsets.decode(json.loads(text))

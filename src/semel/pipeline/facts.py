@@ -1,0 +1,187 @@
+"""What the cluster says about a pipeline: ledger, owner, source and output topics. Nothing is changed by asking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from semel.errors import BrokerError
+from semel.protocol.error_codes import ErrorCode
+from semel.sinks.kafka.evidence import holds_records
+from semel.sinks.kafka.ledger import read_ledger
+from semel.sinks.kafka.ownership import check_has_no_members
+from semel.sinks.ledger import Held, Ledger, is_same_topic
+from semel.sinks.recovery import Evidence
+from semel.wire.admin import TransactionInfo, describe_transaction, is_missing
+from semel.wire.cluster import WireCluster
+from semel.wire.group_offsets import CommittedOffset, committed_offsets
+from semel.wire.offsets import EARLIEST, LATEST, list_offsets
+from semel.wire.topology import Isolation, TopicInfo, TopicPartition
+
+# How long an entry that a transaction is changing is waited for, before it is called undecided.
+DECIDED_MS_MAX = 2_000
+ONGOING = "Ongoing"
+
+
+class LedgerState(StrEnum):
+    """What is known of the ledger."""
+
+    NONE = "none"
+    DECIDED = "decided"
+    UNDECIDED = "undecided"  # a transaction that is not ended, or whose end a coordinator has not heard of, changes it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineFacts:
+    """The cluster's side of a pipeline at one moment."""
+
+    name: str
+    ledger: Ledger
+    ledger_state: LedgerState
+    committed: Mapping[TopicPartition, CommittedOffset]
+    """The ledger as the group keeps it."""
+    owner: TransactionInfo | None
+    """None when nobody ever wrote in a transaction under this name, or it was long ago."""
+    outputs: tuple[str, ...]
+    """The output topics, from the ledger or as they were named; empty when neither says them."""
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    earliest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    latest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The end of what a read_committed reader sees."""
+    log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    output_holds_records: bool | None = None
+    """None when the output topics are not known."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the cluster has never heard of this name, or has forgotten it."""
+        return self.ledger_state is LedgerState.NONE and self.owner is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a driver has a transaction open, which the next start aborts."""
+        return self.owner is not None and self.owner.state == ONGOING
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Ids of the topics as they are now."""
+        return {name: str(info.topic_id) for name, info in self.topics.items() if info.topic_id is not None}
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a decision needs beside the ledger."""
+        return Evidence(
+            topic_ids=self.topic_ids,
+            earliest=self.earliest,
+            output_holds_records=bool(self.output_holds_records),
+        )
+
+    @property
+    def source_entries(self) -> dict[TopicPartition, Held]:
+        """The entries that count offsets of source partitions; a source without Kafka offsets has none (E8)."""
+        return dict(self.ledger.held)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where the output ends, of the topics that exist now: what `startingOffsets="ledger"` finds."""
+        ids = self.topic_ids
+        return {
+            place: held.offset_next
+            for place, held in self.source_entries.items()
+            if self.exists(place) and is_same_topic(held.topic_id, ids.get(place.topic, ""))
+        }
+
+    def exists(self, place: TopicPartition) -> bool:
+        """Whether the cluster has this partition."""
+        return place.topic in self.topics and place.partition in self.topics[place.topic].partitions
+
+    def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Every partition that these topics have now."""
+        return [
+            TopicPartition(name, number)
+            for name in sorted(set(topics))
+            if name in self.topics
+            for number in sorted(self.topics[name].partitions)
+        ]
+
+
+def gather_facts(
+    cluster: WireCluster,
+    name: str,
+    *,
+    partitions: Collection[TopicPartition] = (),
+    outputs: Collection[str] = (),
+) -> PipelineFacts:
+    """Ask everything; `partitions` are those that a checkpoint knows, `outputs` topics that the user named."""
+    check_has_no_members(cluster, name, cluster.deadline())
+    committed, state = _read_committed(cluster, name, partitions)
+    ledger = read_ledger(name, committed)
+    written = tuple(outputs) or (ledger.last.targets if ledger.last is not None else ())
+    base = PipelineFacts(
+        name=name,
+        ledger=ledger,
+        ledger_state=state,
+        committed=committed,
+        owner=owner_of(cluster, name),
+        outputs=written,
+    )
+    sources = {one.topic for one in partitions} | {one.topic for one in base.source_entries}
+    topics = cluster.topics(cluster.deadline(), sorted(sources | set(written)))
+    places = [TopicPartition(topic, number) for topic, info in topics.items() for number in info.partitions]
+    targets = [place for place in places if place.topic in written]
+    return PipelineFacts(
+        name=name,
+        ledger=ledger,
+        ledger_state=state,
+        committed=committed,
+        owner=base.owner,
+        outputs=written,
+        topics=topics,
+        earliest=_edges(cluster, places, EARLIEST),
+        latest=_edges(cluster, places, LATEST),
+        log_ends=_edges(cluster, places, LATEST, Isolation.READ_UNCOMMITTED),
+        output_holds_records=holds_records(cluster, targets) if targets else None,
+    )
+
+
+def _read_committed(
+    cluster: WireCluster, name: str, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, CommittedOffset], LedgerState]:
+    """The ledger, and whether it is decided.
+
+    Why by name too: asked for all, a coordinator says nothing of an entry whose first commit is undecided (E12).
+    """
+    try:
+        found = committed_offsets(cluster, name, deadline=cluster.deadline(DECIDED_MS_MAX))
+        missing = [one for one in partitions if one not in found]
+        if missing:
+            found |= committed_offsets(cluster, name, missing, deadline=cluster.deadline(DECIDED_MS_MAX))
+    except BrokerError as error:
+        if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            raise
+        found = committed_offsets(cluster, name, deadline=cluster.deadline(), require_stable=False)
+        return found, LedgerState.UNDECIDED
+    return found, LedgerState.DECIDED if found else LedgerState.NONE
+
+
+def owner_of(cluster: WireCluster, name: str) -> TransactionInfo | None:
+    """Who has, or had, the pipeline's transactional id."""
+    try:
+        return describe_transaction(cluster, name, cluster.deadline())
+    except BrokerError as error:
+        if is_missing(error.code):
+            return None
+        raise
+
+
+def _edges(
+    cluster: WireCluster,
+    places: Collection[TopicPartition],
+    edge: int,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+) -> dict[TopicPartition, int]:
+    if not places:
+        return {}
+    found = list_offsets(cluster, dict.fromkeys(places, edge), deadline=cluster.deadline(), isolation=isolation)
+    return {one: listed.offset for one, listed in found.items()}

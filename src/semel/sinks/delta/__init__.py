@@ -1,0 +1,1 @@
+"""The Delta Lake sink: Parquet files and ledger in one entry of the table's log for each micro-batch."""

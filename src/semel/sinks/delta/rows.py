@@ -1,0 +1,105 @@
+"""What tasks do for the Delta sink: rows as Arrow columns into Parquet files under names of the attempt.
+
+A file that is not named by an entry of the log is no part of the table, so any attempt may write: Spark says whose
+files count, and the driver names exactly these.
+
+Keeps: E2 a result says how many rows its file has, as Parquet's own footer counts them; memory is bounded, since a file
+       is written row group by row group.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from semel.errors import ConfigError
+from semel.sinks.base import Batches, Task
+
+RESULT = "task int, file string, bytes long, records long, partition string"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_FIELDS: dict[str, pa.DataType] = {
+    "task": pa.int32(),
+    "file": pa.string(),
+    "bytes": pa.int64(),
+    "records": pa.int64(),
+    "partition": pa.string(),
+}
+_SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFiles:
+    """The work of a task; picklable."""
+
+    folder: str
+    prefix: str
+    """What the names of this job's files begin with."""
+    schema: bytes
+    """The table's, as Arrow writes one."""
+    partition_by: tuple[str, ...]
+
+    def __call__(self, task: Task, batches: Batches) -> Batches:
+        """Write all rows; gives a row for each file."""
+        # Here, since it brings pandas, and a driver that only commits has no use for it.
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        found: list[dict[str, Any]] = []
+
+        def note(file: Any) -> None:
+            path = str(file.path)[len(self.folder) :].lstrip("/")
+            values = partition_values(path, self.partition_by)
+            found.append(
+                {
+                    "task": task.number,
+                    "file": path,
+                    "bytes": file.size,
+                    "records": file.metadata.num_rows,
+                    "partition": json.dumps(values),
+                }
+            )
+
+        partitioning = None
+        if self.partition_by:
+            partitioning = ds.partitioning(pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive")
+        ds.write_dataset(
+            (_fitted(batch, schema) for batch in chain([first], batches)),
+            self.folder,
+            schema=schema,
+            format="parquet",
+            partitioning=partitioning,
+            basename_template=f"{self.prefix}-{task.attempt_id}-{{i}}.parquet",
+            # Names are unique to the attempt, so nothing of another one can be met.
+            existing_data_behavior="overwrite_or_ignore",
+            file_visitor=note,
+            # Rows keep the order in which they come.
+            use_threads=False,
+        )
+        yield pa.RecordBatch.from_pylist(found, schema=_SCHEMA)
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the table's types; a null where the table has none is refused by name."""
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise ConfigError(
+                f"column {field.name!r} has nulls, and the table takes none there",
+                you_want=f'.where("`{field.name}` IS NOT NULL"), or a value in their place',
+            )
+    return batch.cast(schema)
+
+
+def partition_values(path: str, names: tuple[str, ...]) -> Mapping[str, str | None]:
+    """The values that a file's folders name, as the log writes them."""
+    folders = path.split("/")[:-1]
+    texts = {name: unquote(text) for name, _, text in (folder.partition("=") for folder in folders)}
+    return {name: None if texts[name] == NULL_PARTITION else texts[name] for name in names}

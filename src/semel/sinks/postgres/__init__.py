@@ -1,0 +1,1 @@
+"""The PostgreSQL sink: staged rows and ledger in one database transaction for each micro-batch."""

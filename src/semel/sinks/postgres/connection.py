@@ -1,0 +1,183 @@
+"""Connections to PostgreSQL, for the driver and for tasks, and what its errors mean.
+
+Keeps: a password is in no error, log or repr; a server that is cut off is noticed within a minute.
+Why:   nothing is set for a session and nothing is prepared, so a pooler that gives each transaction another session
+       changes nothing. What libpq reads by itself (service files, password files, PG* variables, TLS) works as ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from semel.errors import ConfigError, MissingExtraError, SemelError, SinkError
+
+if TYPE_CHECKING:
+    import psycopg
+
+# The user's own words go first.
+LIMITS = {
+    # libpq's own names: seconds, then a number of probes, then milliseconds.
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    "application_name": "semel",
+}
+# A driver that stands still with the ledger locked is cut off by the server, before whoever waits for it gives up.
+IDLE_MS_MAX = 20_000
+LOCK_WAIT_MS_MAX = 60_000
+# How libpq tells, before there is a session with states, that a second try would end the same way.
+_WRONG = ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf", "invalid connection option")
+_TWICE = "21000"
+# Classes of SQLSTATE: connection, operator intervention, idle and transaction timeouts.
+_LOST = ("08", "57", "25P03", "25P04")  # also what was cut off for standing still
+# Rollbacks such as deadlocks, resources, objects that are in use.
+_AGAIN = ("40", "53", "55")
+
+
+class RowsRefusedError(SinkError):
+    """The database refused rows for what is in them: written again they are refused again.
+
+    Nothing of the micro-batch is in the table. Correct the rows, in the query or at their source, or the table's
+    constraint that the error names, and start the query again: it goes on with the same micro-batch.
+    """
+
+
+def library() -> ModuleType:
+    """Import psycopg, which is an optional library."""
+    try:
+        import psycopg  # noqa: PLC0415
+        import psycopg.conninfo  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError.of("postgres", "a PostgresSink") from None
+    return psycopg
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the database is; picklable, and without its password in what is shown."""
+
+    dsn: str = field(repr=False)
+
+    @classmethod
+    def of(cls, dsn: object) -> Address:
+        """Check what the user gave; ConfigError, without the text, when it cannot be read."""
+        psycopg = library()
+        try:
+            psycopg.conninfo.conninfo_to_dict(dsn if isinstance(dsn, str) else "")
+        except psycopg.Error:
+            raise _unreadable() from None
+        if not isinstance(dsn, str):
+            raise _unreadable()
+        return cls(dsn)
+
+    @property
+    def secret(self) -> str:
+        """The password, if the text has one."""
+        return str(library().conninfo.conninfo_to_dict(self.dsn).get("password") or "")
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """Open a connection; ConfigError for what stays wrong, SinkError for what may pass."""
+        driver = library()
+        given = driver.conninfo.conninfo_to_dict(self.dsn)
+        try:
+            # Nothing prepared: a pooler may give the next statement to another session.
+            opened: Any = driver.connect(**(LIMITS | given), prepare_threshold=None)
+        except driver.Error as error:
+            told = self.told(error)
+            if any(words in told for words in _WRONG):
+                raise ConfigError("PostgreSQL does not let this user in", because=told, you_want=_WANTED) from None
+            raise SinkError("PostgreSQL cannot be reached", because=told) from None
+        return opened  # type: ignore[no-any-return]
+
+    def told(self, error: Exception) -> str:
+        """The text of the server or of the client library, without the password."""
+        diagnosis = getattr(error, "diag", None)
+        parts = [getattr(diagnosis, "message_primary", None) or str(error).strip()]
+        parts += [text for text in (getattr(diagnosis, "message_detail", None),) if text]
+        text = "; ".join(parts)
+        return text.replace(self.secret, "…") if self.secret else text
+
+    def refusal(self, error: Exception, what: str) -> SemelError:
+        """An error of psycopg's as one of ours, which says where and what to do."""
+        state = getattr(error, "sqlstate", None) or ""
+        told = self.told(error)
+        # Without a state the client itself noticed it: the server has said nothing.
+        if not state or state.startswith(_LOST):
+            return SinkError(f"{what}: the connection to PostgreSQL was lost", because=told)
+        if state.startswith(_AGAIN):
+            return SinkError(f"{what}: PostgreSQL could not do it now ({state})", because=told)
+        if state == "42501":
+            return ConfigError(f"{what}: this user may not do that", because=told, you_want=_RIGHTS)
+        if state == _TWICE:
+            return key_comes_twice(what)
+        if state.startswith(("22", "23")):
+            return RowsRefusedError(f"{what}: PostgreSQL refuses the rows ({_place(error, state)})", because=told)
+        return ConfigError(f"{what}: PostgreSQL refuses it ({state})", because=told)
+
+
+class Line:
+    """A driver's one connection; it is opened again when it was lost, and closed with the session."""
+
+    def __init__(self, address: Address) -> None:
+        """Nothing is connected yet."""
+        self._address = address
+        self.connection: psycopg.Connection[Any] | None = None
+
+    def get(self) -> psycopg.Connection[Any]:
+        """The connection; a new one when there is none any more."""
+        if self.connection is None or self.connection.closed:
+            self.connection = self._address.connect()
+        return self.connection
+
+    def close(self) -> None:
+        """Close the connection; the server rolls back what was open."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+_WANTED = "host=… dbname=… user=…, and a password there, in PGPASSWORD or in a password file"
+_RIGHTS = "INSERT and SELECT on the table (UPDATE too for upsert), and USAGE and CREATE in its schema"
+
+
+def key_comes_twice(what: str) -> RowsRefusedError:
+    """The error for two rows of one key where nothing says which of them is the later."""
+    return RowsRefusedError(
+        f"{what}: a key comes twice in one micro-batch",
+        because="an upsert of both would depend on which of them PostgreSQL reads last",
+        you_want='PostgresSink(…, order_by="…"), a column whose greatest value is the one that counts',
+    )
+
+
+def _unreadable() -> ConfigError:
+    return ConfigError("the connection string cannot be read", you_want='"host=… dbname=… user=…" or "postgresql://…"')
+
+
+def _place(error: Exception, state: str) -> str:
+    """Table, column and constraint, as far as the server says."""
+    diagnosis = getattr(error, "diag", None)
+    names = {
+        "table": getattr(diagnosis, "table_name", None),
+        "column": getattr(diagnosis, "column_name", None),
+        "constraint": getattr(diagnosis, "constraint_name", None),
+    }
+    return ", ".join([*(f"{kind} {name}" for kind, name in names.items() if name), state])
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether nobody knows what the server did with the last statement."""
+    if not isinstance(error, library().Error):
+        return False
+    state = getattr(error, "sqlstate", None)
+    return state is None or state.startswith(_LOST)
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    if not name or "\0" in name:
+        raise ConfigError(f"{name!r} is no name of a table or column")
+    return '"' + name.replace('"', '""') + '"'

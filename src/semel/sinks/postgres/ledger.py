@@ -1,0 +1,233 @@
+"""The ledger of a pipeline in PostgreSQL: one row in `semel_ledger`, and one in `semel_commits` for every commit.
+
+Both lie in the schema of the output table and change in the transaction that moves the rows. The row of a pipeline says
+who owns it, who committed last, and what the output holds of each source partition. It also has the numbers that
+PostgreSQL gave to the output table and to the ledger itself: an output that was dropped and made again has another
+number, unless the ledger has another one too, because a dump of the whole database was loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from semel.errors import ConfigError, OutcomeUnknownError
+from semel.sinks.base import MicroBatch
+from semel.sinks.ledger import Entry, Home, Ledger, held_from_list, held_to_list, ledger_after
+from semel.sinks.postgres.connection import quoted
+from semel.sinks.run_ids import QUERY_PREFIX
+
+if TYPE_CHECKING:
+    import psycopg
+
+LEDGER, COMMITS = "semel_ledger", "semel_commits"
+# CREATE … IF NOT EXISTS of two sessions at once may fail; the number is any that others do not use.
+_ONE_MAKER = "SELECT pg_advisory_xact_lock(7365277)"
+_MAKE = (
+    """CREATE TABLE IF NOT EXISTS {ledger} (
+    pipeline text PRIMARY KEY,
+    owner_epoch bigint NOT NULL,
+    owner uuid NOT NULL,
+    number bigint NOT NULL DEFAULT 0,
+    query_id text,
+    micro_batch bigint,
+    target text,
+    target_oid oid,
+    ledger_oid oid,
+    held jsonb,
+    end_digest text,
+    committed_at timestamptz)""",
+    """CREATE TABLE IF NOT EXISTS {commits} (
+    pipeline text NOT NULL,
+    number bigint NOT NULL,
+    query_id text NOT NULL,
+    micro_batch bigint NOT NULL,
+    owner_epoch bigint NOT NULL,
+    target text NOT NULL,
+    rows bigint NOT NULL,
+    held jsonb NOT NULL,
+    began_at timestamptz NOT NULL,
+    committed_at timestamptz NOT NULL,
+    PRIMARY KEY (pipeline, number))""",
+    "CREATE INDEX IF NOT EXISTS semel_commits_query ON {commits} (pipeline, query_id)",
+    "COMMENT ON TABLE {ledger} IS 'semel ledger, version 1'",
+)
+_VERSION = "semel ledger, version 1"
+_READ = (
+    "SELECT owner_epoch, owner::text, number, query_id, micro_batch, target, target_oid,"
+    " ledger_oid = '{ledger_text}'::regclass, held, end_digest FROM {ledger} WHERE pipeline = %s"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The row of a pipeline as it stands in the table."""
+
+    owner_epoch: int
+    owner: str
+    number: int
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """semel's tables, in the schema of the output."""
+
+    schema: str
+
+    @property
+    def ledger(self) -> str:
+        """The ledger, in a statement."""
+        return f"{quoted(self.schema)}.{LEDGER}"
+
+    @property
+    def commits(self) -> str:
+        """The commits, in a statement."""
+        return f"{quoted(self.schema)}.{COMMITS}"
+
+    def sql(self, text: str) -> str:
+        """A statement with the names put in."""
+        # Statements are given parameters, so a percent sign in a name is written twice.
+        ledger, commits = (name.replace("%", "%%") for name in (self.ledger, self.commits))
+        return text.format(ledger=ledger, commits=commits, ledger_text=ledger.replace("'", "''"))
+
+
+def make_tables(connection: psycopg.Connection[Any], names: Names) -> None:
+    """Make what is not there; a user without the right to make tables can work with those that are."""
+    if not _has_tables(connection, names):
+        connection.execute(_ONE_MAKER)
+        if not _has_tables(connection, names):  # whoever had the lock before may have made them
+            for statement in _MAKE:
+                connection.execute(names.sql(statement).encode(), ())
+
+
+def _has_tables(connection: psycopg.Connection[Any], names: Names) -> bool:
+    """Whether both are there; tables of these names that another version made, or somebody else, are refused."""
+    look = "SELECT to_regclass(%s), to_regclass(%s), obj_description(to_regclass(%s), 'pg_class')"
+    found = connection.execute(look, (names.ledger, names.commits, names.ledger)).fetchone()
+    assert found is not None, "a SELECT without FROM has one row"
+    ledger, commits, comment = found
+    if ledger is not None and comment != _VERSION:
+        raise ConfigError(
+            f"the table {names.ledger} is not one that this semel knows",
+            because=f"its comment is {comment!r}, and should be {_VERSION!r}",
+            you_want="the version of semel that made it; or, if it is not semel's, another schema for the output",
+        )
+    return ledger is not None and commits is not None
+
+
+def read_kept(connection: psycopg.Connection[Any], names: Names, pipeline: str, *, lock: bool = False) -> Kept | None:
+    """The row of a pipeline; with `lock`, nobody else changes it before this transaction ends."""
+    text = names.sql(_READ) + (" FOR UPDATE" if lock else "")
+    row = connection.execute(text.encode(), (pipeline,)).fetchone()
+    if row is None:
+        return None
+    epoch, owner, number, query_id, micro_batch, target, target_oid, is_same_ledger, held, digest = row
+    # The row was made by `own`; nothing is committed yet.
+    if query_id is None:
+        return Kept(owner_epoch=epoch, owner=owner, number=number, ledger=Ledger())
+    entry = Entry(
+        query_id=query_id, micro_batch_id=micro_batch, number=number, targets=(target,), end_digest=digest or ""
+    )
+    # With another number of the ledger a dump was loaded, and numbers of tables mean nothing any more.
+    home = Home(output_ids={target: str(target_oid)} if is_same_ledger else {})
+    return Kept(
+        owner_epoch=epoch, owner=owner, number=number, ledger=Ledger(last=entry, held=held_from_list(held), home=home)
+    )
+
+
+def check_history(connection: psycopg.Connection[Any], names: Names, pipeline: str, kept: Kept | None) -> None:
+    """Refuse a ledger that is older than its own history: it was emptied or restored by itself."""
+    look = names.sql("SELECT max(number) FROM {commits} WHERE pipeline = %s")
+    found = connection.execute(look.encode(), (pipeline,)).fetchone()
+    newest, number = (found[0] if found else None) or 0, 0 if kept is None else kept.number
+    if newest <= number:
+        return
+    raise OutcomeUnknownError(
+        f"pipeline {pipeline!r}: the ledger is at commit {number}, its history at {newest}",
+        because="the one was emptied, changed or restored without the other, so the table may hold more than the "
+        "ledger says",
+        you_want="if the table still has the rows of all commits, the ledger as its history has it, by this statement; "
+        "else table, semel_ledger and semel_commits from one backup",
+        next_command=_bring_up(names, pipeline, newest),
+    )
+
+
+def _bring_up(names: Names, pipeline: str, number: int) -> str:
+    """The statement with which an operator takes the ledger from its history."""
+    text = pipeline.replace("'", "''")
+    return (
+        f"UPDATE {names.ledger} l SET number = c.number, query_id = c.query_id, micro_batch = c.micro_batch,"  # noqa: S608
+        f" target = c.target, held = c.held, committed_at = c.committed_at FROM {names.commits} c"
+        f" WHERE l.pipeline = c.pipeline AND c.pipeline = '{text}' AND c.number = {number}"
+    )
+
+
+def write_kept(
+    connection: psycopg.Connection[Any],
+    names: Names,
+    micro_batch: MicroBatch,
+    ledger: Ledger,
+    *,
+    target: str,
+    target_oid: int,
+) -> tuple[Entry, str]:
+    """Move the pipeline's row on; gives the new entry, and what is held as it was written."""
+    after = ledger_after(micro_batch, ledger, target)
+    entry, held = after.last, json.dumps(held_to_list(after.held))
+    assert entry is not None, "a micro-batch leaves an entry"
+    connection.execute(
+        names.sql(
+            "UPDATE {ledger} SET number = %s, query_id = %s, micro_batch = %s, target = %s, target_oid = %s,"
+            " ledger_oid = '{ledger_text}'::regclass, held = %s, end_digest = %s, committed_at = now()"
+            " WHERE pipeline = %s"
+        ).encode(),
+        (
+            entry.number,
+            entry.query_id,
+            entry.micro_batch_id,
+            target,
+            target_oid,
+            held,
+            entry.end_digest,
+            micro_batch.pipeline,
+        ),
+    )
+    return entry, held
+
+
+def note_commit(
+    connection: psycopg.Connection[Any], names: Names, entry: Entry, *, pipeline: str, held: str, rows: int, epoch: int
+) -> None:
+    """Add the line that an audit reads."""
+    connection.execute(
+        names.sql(
+            "INSERT INTO {commits} (pipeline, number, query_id, micro_batch, owner_epoch, target, rows, held, began_at,"
+            " committed_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now(), clock_timestamp())"
+        ).encode(),
+        (pipeline, entry.number, entry.query_id, entry.micro_batch_id, epoch, entry.targets[0], rows, held),
+    )
+
+
+def forget_commits(connection: psycopg.Connection[Any], names: Names, pipeline: str, days: int) -> None:
+    """Remove the lines of a query that are older; runs of batch jobs are found by theirs, so these are kept."""
+    connection.execute(
+        names.sql(
+            "DELETE FROM {commits} WHERE pipeline = %s AND committed_at < now() - make_interval(days => %s)"
+            " AND NOT starts_with(query_id, %s)"
+        ).encode(),
+        (pipeline, days, QUERY_PREFIX),
+    )
+
+
+def has_commit(connection: psycopg.Connection[Any], names: Names, pipeline: str, number: int, epoch: int) -> bool:
+    """Whether this owner's commit with this number is there."""
+    text = names.sql("SELECT 1 FROM {commits} WHERE pipeline = %s AND number = %s AND owner_epoch = %s")
+    return connection.execute(text.encode(), (pipeline, number, epoch)).fetchone() is not None
+
+
+def has_run(connection: psycopg.Connection[Any], names: Names, pipeline: str, query_id: str) -> bool:
+    """Whether a batch job's run was committed."""
+    text = names.sql("SELECT 1 FROM {commits} WHERE pipeline = %s AND query_id = %s LIMIT 1")
+    return connection.execute(text.encode(), (pipeline, query_id)).fetchone() is not None

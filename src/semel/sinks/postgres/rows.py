@@ -1,0 +1,64 @@
+"""What tasks do for the PostgreSQL sink: rows as Arrow columns into a staging table of the attempt's own.
+
+Each attempt makes an UNLOGGED table, fills it with one binary COPY and commits, all in one transaction: an attempt that
+dies leaves nothing, one that ends twice leaves two tables, and only the one whose result Spark counts is moved.
+
+Keeps: E2 a result says how many rows the server took; memory is bounded, since rows are encoded a megabyte at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from semel.errors import SinkError
+from semel.sinks.base import Batches, Task
+from semel.sinks.postgres.connection import Address, library, quoted
+
+RESULT = "task int, staging string, records long"
+_FIELDS: dict[str, pa.DataType] = {"task": pa.int32(), "staging": pa.string(), "records": pa.int64()}
+_SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRows:
+    """The work of a task; picklable."""
+
+    address: Address
+    schema: str
+    prefix: str
+    """What the names of this job's staging tables begin with."""
+    columns: tuple[tuple[str, str], ...]
+    """Names and types in staging, in the order of the rows."""
+
+    def __call__(self, task: Task, batches: Batches) -> Batches:
+        """Copy all rows; a task without rows makes no table."""
+        # Here, since it brings the kernels, and a driver that only commits has no use for them.
+        from semel.sinks.postgres.encode import HEADER, TRAILER, CopyRows  # noqa: PLC0415
+
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        name = f"{self.prefix}{task.attempt_id}"
+        try:
+            with self.address.connect() as connection:
+                columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns)
+                place = f"{quoted(self.schema)}.{quoted(name)}"
+                connection.execute(f"CREATE UNLOGGED TABLE {place} ({columns})")
+                cursor = connection.cursor()
+                with cursor.copy(f"COPY {place} FROM STDIN (FORMAT binary)") as copy:
+                    copy.write(HEADER)
+                    records = 0
+                    for batch in chain([first], batches):
+                        for chunk in CopyRows.of(batch).chunks():
+                            copy.write(chunk)
+                        records += batch.num_rows
+                    copy.write(TRAILER)
+                # The server counts what it took: a COPY that ended early must not be counted (E2).
+                if cursor.rowcount != records:
+                    raise SinkError(f"{records} rows were sent to PostgreSQL, and it took {cursor.rowcount}")
+        except library().Error as error:
+            raise self.address.refusal(error, f"writing to the staging table {name}") from None
+        yield pa.RecordBatch.from_pylist([{"task": task.number, "staging": name, "records": records}], schema=_SCHEMA)

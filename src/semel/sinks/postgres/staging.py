@@ -1,0 +1,136 @@
+"""Staging tables: their names, what is left of them, and the move of their rows into the table.
+
+Rows are appended, or put in place of those with their key; then the last row of a key counts.
+
+Keeps: E22 staged rows are counted before they are moved, since UNLOGGED tables are empty after a crash of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from semel.errors import SinkError
+from semel.sinks.postgres.connection import key_comes_twice, quoted
+from semel.sinks.postgres.table import Table
+
+if TYPE_CHECKING:
+    import psycopg
+
+STAGING = "semel_staging_"
+TEXTS = "S"  # PostgreSQL's category of types
+
+
+def staging_prefix(pipeline: str, staging: str = "") -> str:
+    """What the names of a pipeline's staging begin with, of one job or of all; they end with the attempt.
+
+    Short: PostgreSQL cuts names after 63 bytes.
+    """
+    job = f"{sha256(staging.encode()).hexdigest()[:12]}_" if staging else ""
+    return f"{STAGING}{sha256(pipeline.encode()).hexdigest()[:16]}_{job}"
+
+
+def drop_staging(connection: psycopg.Connection[Any], schema: str, prefix: str, *, but: str | None = None) -> None:
+    """Drop staging tables by what their names begin with, `but` not those that begin so."""
+    left = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND starts_with(relname, %s)"
+        " AND relkind = 'r' AND starts_with(relname, %s) IS NOT TRUE",
+        (quoted(schema), prefix, but),
+    ).fetchall()
+    for (name,) in left:
+        connection.execute(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}".encode())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What is moved where."""
+
+    table: Table
+    staged: Mapping[str, int]
+    """The staging tables, and how many rows each has."""
+    types: Mapping[str, str]
+    """The columns in staging, and their types there."""
+    key: Sequence[str] = ()
+    order_by: str | None = None
+    delete_by: str | None = None
+
+    def carry_out(self, connection: psycopg.Connection[Any], what: str) -> None:
+        """Count the staged rows, move them and drop the staging tables, in the caller's transaction."""
+        for name, rows in self.staged.items():
+            found = connection.execute(f"SELECT count(*) FROM {self._place(name)}".encode()).fetchone()  # noqa: S608
+            if found is None or found[0] != rows:
+                raise SinkError(
+                    f"{what}: a task staged {rows} rows in {name}, and they are not all there",
+                    because="the server was restarted after a crash, which empties unlogged tables",
+                )
+        if not self.staged:
+            return
+        # Before the move: PostgreSQL refuses a key that comes twice in one upsert, but not one that is also deleted.
+        if self.twice is not None and connection.execute(self.twice.encode()).fetchone() is not None:
+            raise key_comes_twice(what)
+        for statement in (*self.statements, *(f"DROP TABLE {self._place(name)}" for name in self.staged)):
+            connection.execute(statement.encode())
+
+    def _place(self, name: str) -> str:
+        return f"{quoted(self.table.schema)}.{quoted(name)}"
+
+    @property
+    def statements(self) -> list[str]:
+        """In the order in which they are run."""
+        return [self._insert(self._staged)] if not self.key else self._upsert()
+
+    @property
+    def twice(self) -> str | None:
+        """Finds keys that come twice, where nothing says which of them counts and PostgreSQL would not notice."""
+        if not self.key or self.order_by is not None or self.delete_by is None:
+            return None
+        return f"SELECT 1 FROM ({self._staged}) every GROUP BY {self._keys} HAVING count(*) > 1 LIMIT 1"  # noqa: S608
+
+    @property
+    def _staged(self) -> str:
+        return " UNION ALL ".join(f"TABLE {self._place(one)}" for one in self.staged)
+
+    @property
+    def _keys(self) -> str:
+        return ", ".join(quoted(name) for name in self.key)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [name for name in self.types if self.table.column(name) is not None]
+
+    def _insert(self, rows: str, where: str = "", conflict: str = "") -> str:
+        """Texts are read as what the table has there, json or an enum.
+
+        Everything else is left to PostgreSQL's own rules of assignment, which refuse a text that is too long where a
+        cast would cut it.
+        """
+        names = ", ".join(quoted(name) for name in self._columns)
+        values = ", ".join(self._value(name) for name in self._columns)
+        return f"INSERT INTO {self.table.sql} ({names}) SELECT {values} FROM ({rows}) staged {where} {conflict}"  # noqa: S608
+
+    def _upsert(self) -> list[str]:
+        rows = self._staged
+        if self.order_by is not None:
+            # One row for each key: the one with the greatest value of the order column.
+            order = f"{self._keys}, {quoted(self.order_by)} DESC NULLS LAST"
+            rows = f"SELECT DISTINCT ON ({self._keys}) * FROM ({rows}) every ORDER BY {order}"  # noqa: S608
+        others = [name for name in self._columns if name not in self.key]
+        changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in others)
+        action = f"DO UPDATE SET {changes}" if others else "DO NOTHING"
+        conflict = f"ON CONFLICT ({self._keys}) {action}"
+        if self.delete_by is None:
+            return [self._insert(rows, conflict=conflict)]
+        is_deleted = quoted(self.delete_by)
+        same = " AND ".join(f"kept.{quoted(name)} = {self._value(name, 'staged.')}" for name in self.key)
+        return [
+            f"DELETE FROM {self.table.sql} kept USING ({rows}) staged WHERE staged.{is_deleted} AND {same}",  # noqa: S608
+            self._insert(rows, f"WHERE {is_deleted} IS NOT TRUE", conflict),
+        ]
+
+    def _value(self, name: str, of: str = "") -> str:
+        column = self.table.column(name)
+        assert column is not None, "only columns of the table are moved"
+        is_read = self.types[name] == "text" and column.category != TEXTS
+        return f"CAST({of}{quoted(name)} AS {column.type})" if is_read else f"{of}{quoted(name)}"

@@ -1,0 +1,265 @@
+"""The audit on Spark, held against pairing records one by one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import semel
+from semel.audit.comparing import TALLIED, tally
+from semel.audit.expectation import Expectation
+from semel.audit.finding import Gap, Incomplete, Kind, Place
+from semel.audit.ledger_gaps import Commit
+from semel.audit.report import Report
+from semel.audit.sides import Side
+from semel.errors import ConfigError
+from semel.history.verdict import Verdict
+from tests.unit.audit.histories import History, drawn_histories
+from tests.unit.audit.naive import Seen, naive_audit
+
+SCHEMA = "identity bigint, content bigint, stream bigint, position bigint, unit bigint"
+
+
+def frame(spark: SparkSession, records: list[Seen]) -> DataFrame:
+    return spark.createDataFrame([tuple(one) for one in records], SCHEMA).coalesce(2)
+
+
+def audited(spark: SparkSession, history: History, expectation: Expectation) -> Report:
+    left = Side(
+        frame(spark, history.left),
+        key="identity",
+        content="content",
+        position="position",
+        stream="stream",
+        unit="unit",
+        coordinate="concat('in@', position)",
+    )
+    right = replace(left, frame=frame(spark, history.right), unit="", coordinate="concat('out@', position)")
+    return semel.audit(left, right, expect=expectation)
+
+
+def test_a_history_with_every_anomaly_is_counted_with_examples(spark: SparkSession) -> None:
+    left = [Seen(identity=one, content=one, position=one, unit=one // 3) for one in range(12)]
+    arrived = [left[0], left[2], left[1], left[3], left[3], left[3], left[4]._replace(content=-1), *left[6:]]
+    right = [one._replace(position=at) for at, one in enumerate([*arrived, Seen(identity=99), Seen(identity=99)])]
+    report = audited(spark, History(left, right, Counter()), Expectation())
+    found = {one.kind: one for one in report.comparisons[0].findings}
+    counts = {kind: one.count for kind, one in found.items()}
+    assert counts == {
+        Kind.LOST: 1,
+        Kind.DUPLICATED: 2,
+        Kind.ALTERED: 1,
+        Kind.REORDERED: 1,
+        Kind.UNEXPECTED: 2,
+        Kind.TORN: 1,
+    }
+    assert report.verdict is Verdict.BROKEN
+    shown = {kind: [(e.identity, e.left, e.right) for e in one.examples] for kind, one in found.items()}
+    assert shown == {
+        Kind.LOST: [("5", "in@5", "")],
+        Kind.DUPLICATED: [("3", "in@3", "out@3 … out@5 (3 copies)")],
+        Kind.ALTERED: [("4", "in@4", "out@6")],
+        Kind.REORDERED: [("1", "in@1", "out@2")],
+        Kind.UNEXPECTED: [("99", "", "out@13 … out@14 (2 copies)")],
+        Kind.TORN: [("1", "", "")],
+    }
+    assert report.comparisons[0].totals.buckets_opened == 4
+
+
+def test_a_clean_audit_opens_no_bucket(spark: SparkSession) -> None:
+    left = [Seen(identity=one % 40, content=one % 3, position=one) for one in range(100)]
+    right = [one._replace(position=at) for at, one in enumerate(reversed(left))]
+    report = semel.audit(frame(spark, left).drop("position"), frame(spark, right).drop("position"))
+    assert report.verdict is Verdict.HELD, str(report)
+    kinds = [one.kind for one in report.comparisons[0].findings]
+    assert kinds == [Kind.LOST, Kind.DUPLICATED, Kind.UNEXPECTED], "a whole row cannot be altered"
+    totals = report.comparisons[0].totals
+    assert (totals.left, totals.right, totals.buckets_opened) == (100, 100, 0)
+
+
+def numbered(spark: SparkSession, histories: Sequence[History]) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """All histories in one frame for each side, with hashes as the audit makes them, and whose each identity is."""
+    sides = []
+    for name in ("left", "right"):
+        rows = [
+            (number, seen.identity, seen.content) for number, one in enumerate(histories) for seen in getattr(one, name)
+        ]
+        raw = spark.createDataFrame(rows, "history int, identity bigint, content bigint").coalesce(2)
+        identity = F.xxhash64("history", "identity")
+        sides.append(raw.select("history", identity.alias("id"), F.xxhash64(identity, "content").alias("mark")))
+    left, right = sides
+    owners = left.union(right).select("id", "history").distinct()
+    return left.drop("history"), right.drop("history"), owners
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("exactly-one", 200),
+        pytest.param("exactly-one", 2000, marks=pytest.mark.full),
+        pytest.param("at-most-one", 2000, marks=pytest.mark.full),
+        pytest.param("at-least-one", 2000, marks=pytest.mark.full),
+        pytest.param("2", 2000, marks=pytest.mark.full),
+    ],
+)
+def test_histories_are_counted_as_by_pairing(spark: SparkSession, text: str, count: int) -> None:
+    histories, expectation = drawn_histories(count), Expectation.parse(text)
+    left, right, owners = numbered(spark, histories)
+    rows = (
+        tally(left, right, expectation, has_content=True)
+        .join(owners, on="id")
+        .groupBy("history")
+        .agg(*(F.sum(kind).alias(kind) for kind in TALLIED))
+        .collect()
+    )
+    found = {row["history"]: {kind: row[kind] for kind in TALLIED} for row in rows}
+    for number, history in enumerate(histories):
+        naive = naive_audit(history.left, history.right, expectation)
+        assert found.get(number, dict.fromkeys(TALLIED, 0)) == {kind: naive[kind] for kind in TALLIED}, history
+
+
+@pytest.mark.full
+def test_what_a_filter_drops_is_not_lost_and_is_unexpected_if_it_arrives(spark: SparkSession) -> None:
+    left = frame(spark, [Seen(identity=one, content=one) for one in range(4)])
+    right = frame(spark, [Seen(identity=one, content=one) for one in (2, 3, 0)])
+    report = semel.audit(left, right, key="identity", where="content >= 2")
+    assert (report.count(Kind.LOST), report.count(Kind.UNEXPECTED)) == (0, 1)
+
+
+@pytest.mark.full
+def test_several_right_sides_are_judged_one_by_one(spark: SparkSession) -> None:
+    orders = spark.createDataFrame([(1,), (2,)], "id int")
+    payments = spark.createDataFrame([("1", 5.0), ("2", 6.0)], "order string, paid double")
+    shipments = spark.createDataFrame([("1",)], "order string")
+    report = semel.audit(
+        Side(orders, name="orders", key="CAST(id AS STRING)"),
+        {"payments": Side(payments, key="order"), "shipments": Side(shipments, key="order")},
+    )
+    verdicts = {one.right: (one.verdict, one.count(Kind.LOST)) for one in report.comparisons}
+    assert verdicts == {"payments": (Verdict.HELD, 0), "shipments": (Verdict.BROKEN, 1)}
+    assert report.comparisons[0].not_compared == ("id", "paid")
+
+
+def test_an_incomplete_side_makes_no_false_loss(spark: SparkSession) -> None:
+    left = frame(spark, [Seen(identity=one) for one in range(4)])
+    cut = Incomplete(side=Place.RIGHT, gap=Gap.RETENTION, text="begins at 2")
+    right = Side(frame(spark, [Seen(identity=one) for one in (2, 3)]), incomplete=(cut,))
+    report = semel.audit(left, right, key="identity")
+    assert (report.verdict, report.count(Kind.LOST)) == (Verdict.UNKNOWN, 2)
+
+
+def test_a_hole_in_the_ledger_breaks_what_rows_alone_would_not(spark: SparkSession) -> None:
+    rows = frame(spark, [Seen(identity=1)])
+    commits = tuple(Commit(partition="orders-0", offset_first=a, offset_next=b) for a, b in ((0, 10), (12, 20)))
+    report = semel.audit(rows, Side(rows, commits=commits), key="identity")
+    assert (report.verdict, report.count(Kind.LEDGER_GAP)) == (Verdict.BROKEN, 2)
+
+
+def test_a_side_that_changes_while_it_is_read_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    left, moving = tmp_path / "left.txt", tmp_path / "moving.txt"
+    left.write_text("one\ntwo\n")
+    moving.write_text("other\nlines\n")
+    # Told after each step: the file changes between the fingerprints and the closer look.
+    report = semel.audit(
+        spark.read.text(str(left)),
+        spark.read.text(str(moving)),
+        narrate=lambda text: moving.write_text("other\n") if "buckets differ" in text else None,
+    )
+    assert Gap.CHANGED in {one.gap for one in report.comparisons[0].incomplete}
+    assert report.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "options", "said"),
+    [
+        ("SELECT 1 a", "SELECT 1 b", {}, "different columns"),
+        ("SELECT 1 a", "SELECT 1 b", {"key": "a"}, "'a' cannot be read on the right side"),
+        ("SELECT 1 a", "SELECT date'2020-01-01' a", {}, "cannot be compared: int and date"),
+        ("SELECT 1 a", "SELECT 1 a", {"key": "a b c"}, "cannot be read on the left side"),
+        ("SELECT 1 a", "SELECT 1 a", {"where": "nothing > 1"}, "where="),
+        ("SELECT 1 a", "SELECT 1 a", {"where": "a + 1"}, "where="),
+        ("SELECT 1 a", "SELECT 1 a", {"examples": -1}, "examples"),
+        ("SELECT 1 a", "SELECT 1 a", {"expect": "some"}, "cannot be expected"),
+        ("SELECT 1 a", "SELECT 1 a", {"content": ()}, "neither a key nor content"),
+        ("SELECT map(1, map(1, 2)) a", "SELECT map(1, map(1, 2)) a", {}, "cannot be compared"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    spark: SparkSession, left: str, right: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        semel.audit(spark.sql(left), spark.sql(right), **options)
+
+
+def lost_between(spark: SparkSession, left: str, right: str) -> int:
+    return semel.audit(spark.sql(f"SELECT {left}"), spark.sql(f"SELECT {right}")).count(Kind.LOST)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("1 a, null b", "1L a, null b"),
+        ("1.50 a", "CAST(1.5 AS DECIMAL(20,4)) a"),
+        ("7 a", "CAST(7 AS DECIMAL(9,2)) a"),
+        ("'x' a", "CAST('x' AS BINARY) a"),
+        ("map('a', 1, 'b', 2) a", "map('b', 2, 'a', 1) a"),
+        ("0.0D a", "-0.0D a"),
+        ("array(1, null) a", "array(1, null) a"),
+    ],
+)
+def test_equal_values_of_different_types_are_equal(spark: SparkSession, left: str, right: str) -> None:
+    assert lost_between(spark, left, right) == 0
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("null a, 'x' b", "'x' a, null b"),
+        ("array(null, 'x') a", "array('x', null) a"),
+        ("array(array('x'), array('y')) a", "array(array('x', 'y')) a"),
+        ("CAST(array() AS ARRAY<INT>) a", "CAST(null AS ARRAY<INT>) a"),
+        ("'ab' a, 'c' b", "'a' a, 'bc' b"),
+        ("named_struct('p', 1, 'q', CAST(null AS INT)) a", "named_struct('p', CAST(null AS INT), 'q', 1) a"),
+        (
+            "array(timestamp'2020-01-01 00:00:00.000001') a",
+            "array(timestamp'2020-01-01 00:00:00.000002') a",
+        ),
+    ],
+)
+def test_different_values_are_different(spark: SparkSession, left: str, right: str) -> None:
+    assert lost_between(spark, left, right) == 1
+
+
+@pytest.mark.full
+def test_the_order_of_equal_records_is_not_judged(spark: SparkSession) -> None:
+    left = [Seen(identity=one, position=at) for at, one in enumerate([7, 8, 7, 9, 10])]
+    right = [Seen(identity=one, position=at) for at, one in enumerate([8, 7, 10, 9])]
+    report = audited(spark, History(left, right, Counter()), Expectation())
+    assert report.count(Kind.REORDERED) == 1, str(report)
+
+
+@pytest.mark.full
+def test_a_record_without_a_position_is_refused(spark: SparkSession) -> None:
+    rows = Side(spark.sql("SELECT 1 id, CAST(null AS BIGINT) at"), key="id", position="at")
+    with pytest.raises(ConfigError, match="no position"):
+        semel.audit(rows, rows)
+
+
+@pytest.mark.full
+def test_an_expression_without_a_result_is_refused(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT 'x' id")
+    with pytest.raises(ConfigError, match="no result"):
+        semel.audit(rows, rows, key="CAST(id AS INT)")
+
+
+def test_a_stream_is_refused(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ConfigError, match="the left side is a stream"):
+        semel.audit(stream, stream)
