@@ -19,12 +19,12 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from semel.broker.producer_state import Verification
-from semel.broker.transaction_types import (
+from semel.broker.log.producer_state import Verification
+from semel.broker.transactions.types import (
     PRODUCER_EPOCH_MAX,
     AddAnswer,
-    InitAnswer,
     Producer,
+    ProducerAnswer,
     TransactionEntry,
     TransactionState,
 )
@@ -154,7 +154,7 @@ class TransactionMachine(RuleBasedStateMachine):
             client.give_up()
         if answer is None or lost or answer.error_code in RETRY:
             return
-        assert isinstance(answer, InitAnswer)
+        assert isinstance(answer, ProducerAnswer)
         if answer.error_code:
             self.counts["fenced"] += 1
             client.give_up()
@@ -280,7 +280,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.hear_end(client, transaction, answer)
         self.check()
 
-    def ask_end(self, transaction: Transaction, version: int, settles: bool) -> InitAnswer | None:
+    def ask_end(self, transaction: Transaction, version: int, settles: bool) -> ProducerAnswer | None:
         commit = bool(transaction.wants_commit)
         answer = self.coordinator.ask(
             lambda token: self.coordinator.core.end(
@@ -293,10 +293,10 @@ class TransactionMachine(RuleBasedStateMachine):
             ),
             settles=settles,
         )
-        assert answer is None or isinstance(answer, InitAnswer)
+        assert answer is None or isinstance(answer, ProducerAnswer)
         return answer
 
-    def hear_end(self, client: Client, transaction: Transaction, answer: InitAnswer) -> None:
+    def hear_end(self, client: Client, transaction: Transaction, answer: ProducerAnswer) -> None:
         if answer.error_code in RETRY:
             return
         if answer.error_code:

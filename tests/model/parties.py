@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from semel.broker.log import PartitionLog
-from semel.broker.log_config import LogConfig
-from semel.broker.log_types import AppendRefused, Origin
-from semel.broker.producer_state import Verification
-from semel.broker.transaction_coordinator import TransactionCoordinator
-from semel.broker.transaction_records import decode_value, encode_key, encode_value
-from semel.broker.transaction_types import (
+from semel.broker.log.config import LogConfig
+from semel.broker.log.partition_log import PartitionLog
+from semel.broker.log.producer_state import Verification
+from semel.broker.log.types import AppendRefused, Origin
+from semel.broker.transactions.coordinator import TransactionCoordinator
+from semel.broker.transactions.records import decode_value, encode_key, encode_value
+from semel.broker.transactions.types import (
     AddAnswer,
     Answer,
     AppendRecord,
     Effect,
-    InitAnswer,
     Producer,
+    ProducerAnswer,
     TopicPartition,
     TransactionEntry,
     TransactionSettings,
@@ -146,7 +146,7 @@ class CoordinatorParty:
         self.epoch = 0
         self.log: list[tuple[bytes, bytes | None]] = []
         self.requests: list[MarkerRequest] = []
-        self.answers: dict[int, InitAnswer | AddAnswer] = {}
+        self.answers: dict[int, ProducerAnswer | AddAnswer] = {}
         self._held: list[AppendRecord] = []
         self._ids, self._tokens = count(1000), count()
         self._on_durable = on_durable
@@ -197,7 +197,7 @@ class CoordinatorParty:
         if record.value is not None:
             self._on_durable(decode_value(ID, record.value))
 
-    def ask(self, call: Callable[[int], list[Effect]], *, settles: bool) -> InitAnswer | AddAnswer | None:
+    def ask(self, call: Callable[[int], list[Effect]], *, settles: bool) -> ProducerAnswer | AddAnswer | None:
         """Ask the core; None when the answer does not come now."""
         token = next(self._tokens)
         self.perform(call(token))

@@ -33,6 +33,7 @@ def run(examples: int, steps: int) -> dict[str, int]:
     return dict(TransactionMachine.counts)
 
 
+@pytest.mark.full
 def test_random_histories_keep_the_promises(capsys: pytest.CaptureFixture[str]) -> None:
     counts = run(examples=900, steps=60)
     with capsys.disabled():
@@ -42,7 +43,7 @@ def test_random_histories_keep_the_promises(capsys: pytest.CaptureFixture[str]) 
         assert counts[kind] >= 100, f"too few: {kind}"
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_millions_of_steps_keep_the_promises() -> None:
     assert run(examples=25_000, steps=100)["steps"] >= 1_000_000

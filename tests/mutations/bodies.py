@@ -20,7 +20,9 @@ from tests.features import (
 from tests.features.producers import Producers, TransactionalProducer
 from tests.features.tickets import SETTINGS, MakeProducer
 from tests.model.machine import TransactionMachine
-from tests.unit.broker import test_transaction_end, test_transaction_init, test_transaction_shell
+from tests.unit.broker.transactions import test_end as test_transaction_end
+from tests.unit.broker.transactions import test_init as test_transaction_init
+from tests.unit.broker.transactions import test_shell as test_transaction_shell
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from semel.broker import producer_state, transaction_coordinator
 from semel.broker.api import k00_produce
-from semel.broker.coordinator_shell import CoordinatorShell
-from semel.broker.group_offsets import OffsetStore
-from semel.broker.log import PartitionLog
-from semel.broker.producer_state import ProducerStates
-from semel.broker.transaction_coordinator import TransactionCoordinator
-from semel.broker.transaction_types import Answer, Effect, InitAnswer, TopicPartition, TransactionEntry
-from semel.broker.transactions import TransactionPartition
+from semel.broker.coordinator.shell import CoordinatorShell
+from semel.broker.groups.offsets.committed import OffsetStore
+from semel.broker.log import producer_state
+from semel.broker.log.partition_log import PartitionLog
+from semel.broker.log.producer_state import ProducerStates
+from semel.broker.transactions import coordinator as transaction_coordinator
+from semel.broker.transactions.coordinator import TransactionCoordinator
+from semel.broker.transactions.shell import TransactionPartition
+from semel.broker.transactions.types import Answer, Effect, ProducerAnswer, TopicPartition, TransactionEntry
 from semel.protocol.error_codes import ErrorCode
 
 Patch = pytest.MonkeyPatch
@@ -49,11 +50,11 @@ def skip_marker_epoch(patch: Patch) -> None:
 
 
 def skip_owner(patch: Patch) -> None:
-    def owner_fault(core: TransactionCoordinator, transactional_id: str, _: object) -> ErrorCode:
+    def owner_error(core: TransactionCoordinator, transactional_id: str, _: object) -> ErrorCode:
         known = transactional_id in core._tracked
         return ErrorCode.NONE if known else ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
-    patch.setattr(TransactionCoordinator, "_owner_fault", owner_fault)
+    patch.setattr(TransactionCoordinator, "_owner_error", owner_error)
 
 
 def skip_owner_at_end(patch: Patch) -> None:
@@ -103,7 +104,7 @@ def answer_before_durable(patch: Patch) -> None:
 
     def end(core: TransactionCoordinator, token: int, *arguments: object, **options: object) -> list[Effect]:
         effects: list[Effect] = original(core, token, *arguments, **options)  # type: ignore[arg-type]
-        return [Answer(token=token, response=InitAnswer()), *effects]
+        return [Answer(token=token, response=ProducerAnswer()), *effects]
 
     patch.setattr(TransactionCoordinator, "end", end)
 

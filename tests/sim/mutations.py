@@ -6,20 +6,20 @@ They exist in the test process only. docs/SIM_MUTATIONS.md lists them with the f
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from semel.broker import recovery, segmented_log
-from semel.broker import replay as replay_module
 from semel.broker.api import k01_fetch
-from semel.broker.controller_service import ControllerService
-from semel.broker.coordinators import Coordinators
-from semel.broker.leader_epochs import LeaderEpochs
-from semel.broker.log import PartitionLog
-from semel.broker.metadata_store import MetadataStore
-from semel.broker.partition import Partition
-from semel.broker.producer_state import ProducerStates
-from semel.broker.replication import IsrProposal, Leadership
-from semel.broker.segment import Segment
-from semel.broker.transaction_types import TopicPartition, WriteMarkers
-from semel.broker.transactions import TransactionPartition
+from semel.broker.controller.service import ControllerService
+from semel.broker.coordinator.coordinators import Coordinators
+from semel.broker.log import recovery, segmented_log
+from semel.broker.log import replay as replay_module
+from semel.broker.log.leader_epochs import LeaderEpochs
+from semel.broker.log.partition_log import PartitionLog
+from semel.broker.log.producer_state import ProducerStates
+from semel.broker.log.segment import Segment
+from semel.broker.metadata.store import MetadataStore
+from semel.broker.replication.followers import IsrProposal, Leadership
+from semel.broker.replication.partition import Partition
+from semel.broker.transactions.shell import TransactionPartition
+from semel.broker.transactions.types import TopicPartition, WriteMarkers
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader
 from tests.mutations import switches
@@ -50,7 +50,7 @@ def shrink_alone(patch: Patch) -> None:
     def plan_shrink(leadership: Leadership, log_end_offset: int, now_ms: float) -> IsrProposal | None:
         planned = original(leadership, log_end_offset, now_ms + 10_000)
         if planned is not None:
-            leadership.place = replace(leadership.place, isr=planned.replicas)
+            leadership.state = replace(leadership.state, isr=planned.replicas)
             leadership.proposal = None
         return None
 
@@ -59,8 +59,8 @@ def shrink_alone(patch: Patch) -> None:
 
 def expand_unseen(patch: Patch) -> None:
     def plan_expand(leadership: Leadership, replica: int, _: int) -> IsrProposal | None:
-        is_known = leadership.proposal is None and replica not in leadership.place.isr
-        return leadership._propose((*leadership.place.isr, replica)) if is_known else None
+        is_known = leadership.proposal is None and replica not in leadership.state.isr
+        return leadership._propose((*leadership.state.isr, replica)) if is_known else None
 
     patch.setattr(Leadership, "plan_expand", plan_expand)
 

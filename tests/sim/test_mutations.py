@@ -26,13 +26,14 @@ def find(mutation: Mutation, seeds: range) -> SimResult:
     return found
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("mutation", QUICK, ids=[one.name for one in QUICK])
 def test_a_seed_finds_it(mutation: Mutation) -> None:
     found = find(mutation, QUICK_SEEDS)
     assert run_seed(found.options.seed).verdict is not Verdict.BROKEN
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
 def test_some_seed_finds_it(mutation: Mutation) -> None:

@@ -15,6 +15,7 @@ SEEDS = (3, 8)  # many messages lost; brokers killed with requests under way
 PRINT_DIGESTS = "import sys; from semel.sim import run_seed; print(*(run_seed(int(s)).digest for s in sys.argv[1:]))"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("hash_seed", ["1", "12345"])
 def test_a_fresh_process_that_hashes_differently_gives_the_same_history(hash_seed: str) -> None:
     told = subprocess.run(

@@ -8,23 +8,10 @@ from dataclasses import MISSING, fields
 from typing import Union, get_args, get_origin, get_type_hints
 
 from semel.errors import ConfigError
-from semel.faults.clock_jump import ClockJump
-from semel.faults.cut_response import CutResponse
-from semel.faults.delay_message import DelayMessage
 from semel.faults.fault import Fault, Setting
-from semel.faults.full_disk import FullDisk
-from semel.faults.kill_broker import KillBroker
-from semel.faults.kill_controller import KillController
-from semel.faults.lose_request import LoseRequest
-from semel.faults.lose_response import LoseResponse
-from semel.faults.lost_sync import LostSync
-from semel.faults.move_leader import MoveLeader
-from semel.faults.pause_broker import PauseBroker
-from semel.faults.refuse_request import RefuseRequest
-from semel.faults.restart_broker import RestartBroker
-from semel.faults.slow_disk import SlowDisk
-from semel.faults.split_network import SplitNetwork
-from semel.faults.torn_write import TornWrite
+from semel.faults.on_brokers import KillBroker, KillController, MoveLeader, PauseBroker, RestartBroker
+from semel.faults.on_machines import ClockJump, FullDisk, LostSync, SlowDisk, SplitNetwork, TornWrite
+from semel.faults.on_messages import CutResponse, DelayMessage, LoseRequest, LoseResponse, RefuseRequest
 
 FAULTS: Mapping[str, type[Fault]] = {
     kind.name: kind
@@ -89,6 +76,7 @@ def example(name: str) -> str:
 
 
 def _read(name: str, key: str, value: Setting, hint: object) -> Setting:
+    # `int | None` and the like: the part that is not None says how to read it.
     allowed = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if value is None and type(None) in allowed:
         return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from semel.broker.runtime.links import CONTROLLER, CONTROLLER_BESIDE_BROKER_0
 from semel.errors import ConfigError
 from semel.faults.catalogue import FAULTS, make
 from semel.faults.fault import Fault, Setting
 from semel.world.rng import SeededRng
 
-CONTROLLER = 0
+# What delivery depends on. Others would seldom be under way when a fault strikes.
 APIS = ("Produce", "Fetch", "InitProducerId", "AddPartitionsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetCommit")
+# Errors that a client answers by asking again; one that ends it would end the run.
 REFUSALS = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS")
 TIMES_MAX = 3
 DELAY_MS_MAX = 3_000
@@ -22,23 +24,31 @@ DURATION_MS_MIN = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ClusterShape:
     """What there is to break: how many brokers, and the topics with their numbers of partitions."""
 
     brokers: int
     topics: Mapping[str, int]
+    first_broker_id: int = 1
+
+    @property
+    def parties(self) -> list[int]:
+        """The numbers of the controller and of the brokers."""
+        ids = range(self.first_broker_id, self.first_broker_id + self.brokers)
+        return [CONTROLLER_BESIDE_BROKER_0 if CONTROLLER in ids else CONTROLLER, *ids]
 
 
 class Draws:
-    """Draws of one seed; the same seed and surroundings give the same draws."""
+    """Draws of one seed; the same seed and shape give the same draws."""
 
-    def __init__(self, seed: int, surroundings: Surroundings) -> None:
+    def __init__(self, seed: int, shape: ClusterShape) -> None:
         """Start a stream of its own."""
         self._rng = SeededRng(seed).fork("schedule of faults")
-        self._around = surroundings
+        self._around = shape
 
     def gap_ms(self, mean_ms: float) -> float:
         """Time to the next fault."""
+        # Rounded, so that a schedule that is written and read again is the same.
         return round(self._rng.uniform(mean_ms / 2, mean_ms * 3 / 2), 3)
 
     def duration_ms(self, mean_ms: float, left_ms: float) -> float:
@@ -54,12 +64,13 @@ class Draws:
 
     def broker(self) -> dict[str, Setting]:
         """Any broker."""
-        return {"broker": self._rng.integer(1, self._around.brokers)}
+        return {"broker": self._around.parties[self._rng.integer(1, self._around.brokers)]}
 
     def split(self) -> dict[str, Setting]:
         """Any two parties, the controller among them."""
-        source = self._rng.integer(CONTROLLER, self._around.brokers)
-        others = [one for one in range(self._around.brokers + 1) if one != source]
+        source = self._around.parties[self._rng.integer(0, self._around.brokers)]
+        # Never itself: a party cannot be cut off from itself.
+        others = [one for one in self._around.parties if one != source]
         return {"source": source, "target": self._rng.choice(others), "one_way": self._rng.chance(0.5)}
 
     def partition(self) -> dict[str, Setting]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Setting = str | int | float | bool | None
 
 
-class Felt:
+class FaultRecord:
     """What one fault remembers while it is on: how often it was felt, and how to count and undo it."""
 
     __slots__ = ("_before", "_count", "_counting", "undo")
@@ -36,6 +36,7 @@ class Felt:
 
     def count_by(self, counter: Callable[[], int]) -> None:
         """Count what this counter goes up by from now on."""
+        # What an earlier counter has counted must not be lost.
         self.stop_counting()
         self._before, self._counting = counter(), counter
 
@@ -56,7 +57,7 @@ class Fault(ABC):
     """One fault; `start` and `stop` run on the cluster's own loop, and `stop` after `start` leaves nothing broken."""
 
     name: ClassVar[str]
-    _felt: Felt = field(default_factory=Felt, init=False, repr=False, compare=False)
+    _record: FaultRecord = field(default_factory=FaultRecord, init=False, repr=False, compare=False)
 
     @abstractmethod
     async def start(self, cluster: ClusterCore) -> None:
@@ -64,20 +65,21 @@ class Fault(ABC):
 
     async def stop(self, cluster: ClusterCore) -> None:  # noqa: ARG002 - faults that mend themselves need nothing
         """Mend it."""
-        self._felt.stop_counting()
-        undo, self._felt.undo = self._felt.undo, None
+        self._record.stop_counting()
+        undo, self._record.undo = self._record.undo, None
         if undo is not None:
             undo()
 
     @property
     def fired(self) -> int:
         """How often it was really felt."""
-        return self._felt.count
+        return self._record.count
 
     @property
     def settings(self) -> dict[str, Setting]:
         """What it was told, by name; what is left out has its default."""
         told = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        # Without what has its default, so that a written schedule stays readable.
         defaults = {one.name: one.default for one in fields(self) if one.init}
         return {name: value for name, value in told.items() if value != defaults[name]}
 

@@ -40,6 +40,7 @@ class Playing:
         async def wait(_: ClusterCore) -> bool:
             return bool((await asyncio.wait({self._task}, timeout=seconds_max))[0])
 
+        # A little longer than the wait itself, which must be the one to end first.
         return self._cluster.run(wait, seconds_max=seconds_max + 10)
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from semel.errors import ConfigError, SemelError
 from semel.faults.catalogue import make
-from semel.faults.drawing import Draws, Surroundings
+from semel.faults.drawing import ClusterShape, Draws
 from semel.faults.fault import Fault
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("semel.faults")
 
 SCHEMA = 1
+# With more at once a cluster of three brokers would seldom be able to do anything.
 AT_ONCE_MAX = 2
 
 
@@ -51,15 +52,14 @@ class Schedule:
     troubles: list[str] = field(default_factory=list, init=False, compare=False)
 
     @classmethod
-    def draw(
-        cls, seed: int, surroundings: Surroundings, *, kinds: Sequence[str], length_ms: float, gap_ms: float
-    ) -> Schedule:
+    def draw(cls, seed: int, shape: ClusterShape, *, kinds: Sequence[str], length_ms: float, gap_ms: float) -> Schedule:
         """Draw faults of these kinds, on average one every `gap_ms`, the last ended before `length_ms`."""
-        draws = Draws(seed, surroundings)
+        draws = Draws(seed, shape)
         entries: list[Entry] = []
         at_ms = draws.gap_ms(gap_ms)
         while at_ms < length_ms:
             duration_ms = draws.duration_ms(gap_ms, length_ms - at_ms)
+            # Those that have not ended when this one begins.
             under_way = sum(entry.at_ms + entry.duration_ms > at_ms for entry in entries)
             if under_way < AT_ONCE_MAX:
                 entries.append(Entry(at_ms=at_ms, fault=draws.fault(kinds), duration_ms=duration_ms))
@@ -99,6 +99,7 @@ class Schedule:
     async def play(self, cluster: ClusterCore, clock: Clock) -> None:
         """Start and stop every fault at its time, on the cluster's own loop; what is left at the end is mended."""
         begun_ms = clock.monotonic_ms()
+        # Entries of the same moment are taken in order, and never compared with each other.
         order = count()
         steps = [(entry.at_ms, next(order), entry, True) for entry in self.entries]
         heapq.heapify(steps)
@@ -108,6 +109,7 @@ class Schedule:
                 due_ms, _, entry, begins = heapq.heappop(steps)
                 await clock.sleep_ms(begun_ms + due_ms - clock.monotonic_ms())
                 if begins:
+                    # Before it is started: if that fails half way, it is stopped at the end all the same.
                     active.append(entry)
                     await self._try(entry, entry.fault.start(cluster))
                     heapq.heappush(steps, (due_ms + entry.duration_ms, next(order), entry, False))
@@ -115,6 +117,7 @@ class Schedule:
                     active.remove(entry)
                     await self._try(entry, entry.fault.stop(cluster))
         finally:
+            # Newest first: what broke last is mended first.
             for entry in reversed(active):
                 await self._try(entry, entry.fault.stop(cluster))
 

@@ -1,6 +1,5 @@
 """What clients did and what they were told, and the laws that such a history must keep. Pure: no clock, no I/O."""
 
-from semel.history.anomaly import Breach, Inconsistency
 from semel.history.op import (
     Act,
     CommitOffset,
@@ -8,6 +7,7 @@ from semel.history.op import (
     FetchOffset,
     Inject,
     Op,
+    Outcome,
     Own,
     Place,
     Read,
@@ -15,8 +15,7 @@ from semel.history.op import (
     Send,
     Settle,
 )
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement, Verdict
+from semel.history.verdict import Breach, Inconsistency, Judgement, Verdict
 
 __all__ = [
     "Act",

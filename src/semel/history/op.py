@@ -5,11 +5,23 @@ Why: `invoked` and `returned` number the beginnings and ends of all ops of a run
 """
 
 from dataclasses import dataclass
-
-from semel.history.outcome import Outcome
+from enum import StrEnum
 
 Place = tuple[str, int]  # topic and partition
 ACKS_ALL = -1
+
+
+# Not the `Outcome` of semel.errors, which is only asked of what went wrong, and may be "happened" all the same. Here
+# OK is an op that was answered as it should be. The values are part of every history's digest.
+class Outcome(StrEnum):
+    """What the client that did an op knows about its effect.
+
+    OK: it happened. FAILED: it did not, and never will. UNKNOWN: it may have happened, or may still happen.
+    """
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from semel.history.op import Act, EndTransaction, Op, Place, Read, Send
-from semel.history.outcome import Outcome
+from semel.history.op import Act, EndTransaction, Op, Outcome, Place, Read, Send
 
 A = TypeVar("A", bound=Act)
 

@@ -44,6 +44,7 @@ class Channel:
     async def ask(self, request: Message, response: type[M], version: int, timeout_ms: float) -> M:
         """Send a request and wait for its answer; ConnectionFailure when none comes."""
         frame = await self._answer_to(request, version, timeout_ms)
+        # The correlation id, and in flexible versions one byte of tags.
         at = 5 if version >= response.FLEXIBLE_FROM else 4
         return decode(response, frame[at:], version)
 
@@ -56,6 +57,7 @@ class Channel:
             raise ConnectionFailure("the connection is closed", outcome=Outcome.DID_NOT_HAPPEN)
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._write(request, version), future))
+        # The whole connection: answers come in order, so those behind the missing one cannot come either.
         timer = self._clock.call_later_ms(timeout_ms, lambda: self.close("no answer in time"))
         try:
             return await future

@@ -1,13 +1,17 @@
-"""What every client of a simulation can do: connect, learn who leads and coordinates, ask again until a deadline."""
+"""A client of a simulation: it connects, learns who leads and coordinates, and asks again until a deadline.
+
+Around it stands an `Activity`: it works while faults come, and must get one more thing done once all is healed.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from semel.errors import ConnectionFailure
-from semel.history import Outcome, Place
+from semel.history import Outcome, Place, Settle
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.message import Message
 from semel.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,6 +23,9 @@ from semel.world.world import World
 REQUEST_MS_MAX = 1_500
 CONNECT_MS_MAX = 1_000
 BACKOFF_MS = 100
+OP_MS_MAX = 8_000
+# Sessions, transactions and elections must all be able to time out before a client counts as stuck.
+HEALED_MS_MAX = 60_000
 GROUP, TRANSACTION = 0, 1
 COORDINATOR_MOVED = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -69,6 +76,7 @@ class Client:
 
     async def ask_any(self, request: Message, response: type[M], version: int) -> M:
         """Ask whichever broker the draw says."""
+        # At random, so that brokers with old news are asked as well.
         channel = await self.channel(self.rng.choice(self._bootstrap))
         return await channel.ask(request, response, version, REQUEST_MS_MAX)
 
@@ -95,7 +103,8 @@ class Client:
                 self._believe((topic, row.partition_index), Led(row.leader_id, row.leader_epoch))
 
     def _believe(self, place: Place, led: Led) -> None:
-        """Nobody is believed who tells of an older leader than is known: the Java client does so too (KIP-320)."""
+        """Ignore an answer with an older leader epoch than the newest one known, as the Java client does (KIP-320)."""
+        # An equal epoch is taken: the address may have been forgotten in between.
         if led.leader_epoch >= self._newest_epochs.get(place, 0):
             self._newest_epochs[place] = led.leader_epoch
             self._led[place] = led
@@ -153,3 +162,33 @@ class Attempts:
     def outcome(self) -> Outcome:
         """Of an op that was given up."""
         return Outcome.UNKNOWN if self.may_have_happened else Outcome.FAILED
+
+
+class Activity(ABC):
+    """One client at work."""
+
+    def __init__(self, client: Client) -> None:
+        """Nothing happens before `run`."""
+        self.client = client
+        self.stopping = False
+
+    async def run(self) -> None:
+        """Work until told to stop, then settle."""
+        while not self.stopping:
+            await self.work()
+            await self.client.pause(self.pace_ms)
+        invoked = self.client.recorder.begin()
+        done = await self.settle()
+        outcome = Outcome.OK if done else Outcome.FAILED
+        self.client.recorder.end(self.client.name, Settle(what=self.aim), outcome, invoked)
+
+    pace_ms: float = 200
+    aim: str = "get its last work done"
+
+    @abstractmethod
+    async def work(self) -> None:
+        """One piece of work; failures are recorded, not raised."""
+
+    @abstractmethod
+    async def settle(self) -> bool:
+        """The last piece of work, which must succeed within HEALED_MS_MAX."""

@@ -14,8 +14,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from semel.broker.intercept import Action, After, CutMidFrame, Delay, DropRequest, DropResponse, Hook, Seen
-from semel.broker.refused import Refused
+from semel.broker.runtime.intercept import Action, After, CutMidFrame, Delay, DropRequest, DropResponse, Hook, Seen
+from semel.broker.runtime.refused import Refused
 from semel.errors import ConfigError
 from semel.world.rng import Rng
 from semel.world.virtual_disk import UNLIMITED_BYTES
@@ -29,6 +29,7 @@ DELAY_MS_MAX = 4_000
 SLOW_SYNC_MS_MAX = 400
 SLOW_NETWORK_MS_MAX = 300
 CLOCK_JUMP_MS_MAX = 3_600_000
+# Produce twice: it is drawn twice as often.
 APIS = (
     "Produce",
     "Produce",
@@ -53,18 +54,18 @@ class Fault(ABC):
 
     @abstractmethod
     async def inject(self) -> None:
-        """Let it strike; when there is nothing to strike, nothing is told."""
+        """Inject it; if there is nothing to break now, nothing is recorded."""
 
     @abstractmethod
     async def undo(self) -> None:
         """Undo it, as far as it can be."""
 
     def tell(self, text: str) -> None:
-        """Write down that it struck."""
+        """Record that it was injected."""
         self.stage.tell(text, kind=self.kind)
 
     def running(self) -> list[int]:
-        """The brokers that could be struck."""
+        """The brokers that run."""
         return sorted(self.stage.cluster.brokers)
 
 
@@ -82,6 +83,7 @@ class KillBroker(Fault):
             return
         self.broker_id = self.rng.choice(self.running())
         self.stage.cluster.kill(self.broker_id)
+        # At the same moment: a killed process keeps what the system has, a crashed machine only what was synced.
         self.stage.worlds[self.broker_id].disk.crash(keep_unsynced=self.keeps_unsynced, torn=self.torn)
         self.tell(f"broker {self.broker_id} {self.word}")
 
@@ -324,10 +326,12 @@ class AtRequest(Fault):
         """Wait for the request; the fault strikes within a few milliseconds of it."""
         self.inner = self.rng.choice(INNER)(self.stage, self.rng, self.kind)
         self._delay_ms = self.rng.uniform(0, AT_REQUEST_MS_MAX)
+        # A delay of nothing: it changes nothing and tells when such a request comes.
         self.hook = self.stage.cluster.intercept(self.rng.choice(APIS), Delay(ms=0))
         self.hook.on_fire.append(self._expect)
 
     def _expect(self, _: Seen) -> None:
+        # The controller's clock: it goes on whichever broker is stopped.
         self.stage.worlds[CONTROLLER].clock.call_later_ms(self._delay_ms, self._strike)
 
     def _strike(self) -> None:

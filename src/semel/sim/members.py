@@ -17,11 +17,11 @@ from semel.protocol.message import Message
 from semel.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from semel.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from semel.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from semel.sim.activity import HEALED_MS_MAX, Activity
-from semel.sim.client import COORDINATOR_MOVED, GROUP, Client
+from semel.sim.client import COORDINATOR_MOVED, GROUP, HEALED_MS_MAX, Activity, Client
 from semel.sim.offsets import commit_offset, find_offset
 
 SESSION_MS = 6_000
+# Shorter than a session, so that a member that is cut off holds up the others for a moment only.
 REBALANCE_MS = 800
 PROTOCOL = "range"
 HEARTBEATS_PER_COMMIT = 2
@@ -64,7 +64,7 @@ class Member(Activity):
             self._joined = await self._join()
             return
         for _ in range(HEARTBEATS_PER_COMMIT):
-            if not await self._is_welcome(joined.generation):
+            if not await self._is_accepted(joined.generation):
                 return
         for place in joined.positions:
             if not await self._commit(joined, place):
@@ -72,12 +72,12 @@ class Member(Activity):
         self._joined = joined
 
     async def settle(self) -> bool:
-        """Be in a generation, with whatever share of the partitions, and be heard."""
+        """Join a generation, with any share of the partitions, and have a heartbeat answered."""
         deadline_ms = self.client.clock.monotonic_ms() + HEALED_MS_MAX
         while self.client.clock.monotonic_ms() < deadline_ms:
             await self.work()
             try:
-                if self._joined is not None and await self._is_welcome(self._joined.generation):
+                if self._joined is not None and await self._is_accepted(self._joined.generation):
                     return True
             except ConnectionFailure:
                 self.client.forget_coordinator(GROUP, self._group)
@@ -95,6 +95,7 @@ class Member(Activity):
         )
         answer = await self._ask(request, JoinGroupResponse, 6)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            # KIP-394: the first answer only gives the id; the next attempt joins with it.
             self._member_id = answer.member_id
         if self._is_refused(answer.error_code):
             return None
@@ -124,7 +125,7 @@ class Member(Activity):
             joined.positions[self._places[index]] = found
         return joined
 
-    async def _is_welcome(self, generation: int) -> bool:
+    async def _is_accepted(self, generation: int) -> bool:
         request = HeartbeatRequest(group_id=self._group, generation_id=generation, member_id=self._member_id)
         return not self._is_refused((await self._ask(request, HeartbeatResponse, 4)).error_code)
 
@@ -132,6 +133,7 @@ class Member(Activity):
         offset_next = max(joined.positions[place], 0) + 1
         act = CommitOffset(group=self._group, place=place, offset_next=offset_next)
         outcome = await commit_offset(self.client, act, generation=joined.generation, member_id=self._member_id)
+        # Also after an unknown outcome: the next commit must be higher, or a late one could seem to go back.
         joined.positions[place] = offset_next
         return outcome is Outcome.OK
 

@@ -19,8 +19,7 @@ from semel.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from semel.sim.activity import HEALED_MS_MAX, Activity
-from semel.sim.client import GROUP, Client
+from semel.sim.client import GROUP, HEALED_MS_MAX, Activity, Client
 
 # NOT_COORDINATOR is not among them: it also ends the wait for an append that the next coordinator may find.
 NOT_COMMITTED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
@@ -29,6 +28,7 @@ NOT_COMMITTED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBE
 async def find_offset(client: Client, group: str, place: Place, *, final: bool = False) -> int | None:
     """Ask once what is committed, waiting for no transaction to be open; None when no answer came."""
     topic = OffsetFetchRequestTopics(name=place[0], partition_indexes=[place[1]])
+    # As a consumer of transactional offsets does; otherwise an offset that is about to be replaced would be taken.
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True)
     invoked = client.recorder.begin()
     try:
@@ -102,6 +102,7 @@ class Offsets(Activity):
         return False
 
     async def _commit(self) -> bool:
+        # Raised at every attempt: if one with an unknown outcome arrives late, no later one may look older.
         self._offset_next += 1
         act = CommitOffset(group=self._group, place=self._place, offset_next=self._offset_next)
         return await commit_offset(self.client, act) is Outcome.OK

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.broker.log_config import FlushPolicy
+from semel.broker.log.config import FlushPolicy
 from semel.sim.faults import KINDS, LOSES_UNSYNCED
 from semel.world.rng import SeededRng
 
 BROKERS = 3
+# Few kinds in each run, see above; all of them come up over many seeds.
 FAULT_KINDS_MAX = 6
 ONE_REPLICA_CHANCE = 0.2
 
@@ -50,6 +51,7 @@ def draw_options(seed: int) -> Options:
         partitions=rng.integer(1, 3),
         replication_factor=1 if rng.chance(ONE_REPLICA_CHANCE) else BROKERS,
         flush=flush,
+        # With two, each is the zombie of the other half of the time.
         contenders=rng.choice([1, 1, 2]),
         acks=rng.choice([-1, -1, 1, 0]),
         faults=tuple(_some(rng, possible, rng.integer(2, FAULT_KINDS_MAX))),

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from semel.errors import ConnectionFailure
 from semel.history import Place
 from semel.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from semel.sim.activity import HEALED_MS_MAX, OP_MS_MAX, Activity
-from semel.sim.client import Client
+from semel.sim.client import HEALED_MS_MAX, OP_MS_MAX, Activity, Client
 from semel.sim.sending import Identity, Sender
 
 BATCHES_MAX = 4
@@ -89,6 +88,7 @@ class IdempotentProducer(Activity):
         self._sender = sender
         if await sender.send(place, batches, limit_ms=deadline_ms - self.client.clock.monotonic_ms()) is None:
             return True
+        # Whether the lost batch is in the log is unknown, so no sequence can follow it.
         self._sender = None
         return False
 

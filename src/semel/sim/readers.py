@@ -10,9 +10,9 @@ from semel.history import Outcome, Place, Read
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from semel.protocol.record_batch import Marker, decode_marker, decode_records, iter_headers, read_header
-from semel.sim.activity import HEALED_MS_MAX, Activity
-from semel.sim.client import REQUEST_MS_MAX, Client
+from semel.sim.client import HEALED_MS_MAX, REQUEST_MS_MAX, Activity, Client
 
+# The last version that names topics, which is all a client here knows.
 FETCH_VERSION = 12
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 50
@@ -41,6 +41,7 @@ class Reader:
             return None
         row = answer.responses[0].partitions[0] if answer.responses else PartitionData(error_code=answer.error_code)
         if row.error_code:
+            # Also for errors that have nothing to do with the leader: asking again costs little.
             self._client.forget_leader(place)
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 read = Read(
@@ -91,9 +92,11 @@ def visible_records(row: PartitionData, offset_start: int, *, committed: bool) -
     offset_next = offset_start
     for position, header in iter_headers(data):
         offset_next = header.offset_next
+        # As clients do: a transaction is skipped from the first batch on that reaches its first offset.
         while aborted and aborted[0][0] <= header.last_offset:
             ignored.add(aborted.pop(0)[1])
         if header.is_control:
+            # A commit marker ends nothing here, since only aborted transactions are listed.
             if decode_marker(data, header, position)[0] is Marker.ABORT:
                 ignored.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in ignored):
@@ -144,6 +147,7 @@ class ReadingClient(Activity):
             if read is None:
                 position = 0
                 await self.client.pause()
+            # The high watermark and not the last stable offset: the last read waits until every transaction is decided.
             elif read.offset_next >= read.high_watermark:
                 return True
             else:

@@ -27,6 +27,7 @@ class Recorder:
 
     def end(self, client: str, act: Act, outcome: Outcome, invoked: int, error: str = "") -> None:
         """The op that began with this number is over."""
+        # From the same counter, so that numbers tell which op ended before which began.
         returned = self.begin()
         at_ms = int(self._clock.monotonic_ms())
         self.ops.append(

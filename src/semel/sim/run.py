@@ -12,21 +12,27 @@ from dataclasses import dataclass
 from semel.history import Inject, Judgement, Op, Outcome, Settle, Verdict
 from semel.history.laws import judge_all
 from semel.history.view import acts
-from semel.sim.activity import HEALED_MS_MAX, Activity
+from semel.sim.client import HEALED_MS_MAX, Activity
+from semel.sim.faults import KINDS, Fault
 from semel.sim.members import Member
 from semel.sim.offsets import GroupWatch, Offsets
 from semel.sim.options import BROKERS, Options, draw_options
 from semel.sim.producers import IdempotentProducer, PlainProducer
 from semel.sim.readers import ReadingClient
-from semel.sim.schedule import Schedule
 from semel.sim.stage import Stage
 from semel.sim.transactions import Transactions
 from semel.world.loop import VirtualLoop, run_virtual
 
+# Often enough to see a replica that holds something wrong for a while, seldom enough not to slow the run.
 LOOKS_MS = 3_000
 WHOLE_MS = 100
+# Virtual time. A run that has not ended by then is stuck.
 RUN_MS_MAX = 600_000
+# Steps of the loop: what goes round without the time moving is found by this one.
 STEPS_MAX = 400_000
+# With more faults at once three brokers would hardly ever do anything that could go wrong.
+FAULTS_AT_ONCE_MAX = 3
+FAULT_MS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,7 @@ class SimResult:
     @property
     def verdict(self) -> Verdict:
         """A run that got stuck, or that no fault struck, has shown nothing."""
+        # Laws that had nothing to judge do not count against a run.
         verdicts: list[Verdict] = [found.verdict for found in self.judgements if found.verdict is not Verdict.UNKNOWN]
         if not self.faults_fired:
             verdicts.append(Verdict.UNKNOWN)
@@ -91,19 +98,54 @@ def quiet_logs() -> Iterator[None]:
 
 async def _play(stage: Stage) -> None:
     await stage.start()
-    writers, readers = _cast(stage)
+    writers, readers = _make_activities(stage)
     loop = asyncio.get_running_loop()
     at_work = {activity: loop.create_task(activity.run()) for activity in (*writers, *readers)}
-    looks = loop.create_task(_look_again_and_again(stage))
-    await Schedule(stage).run()
+    looks = loop.create_task(_look_inside_repeatedly(stage))
+    await FaultRunner(stage).run()
+    # Writers first. What they still write must be there when the readers read for the last time.
     await _finish({activity: at_work[activity] for activity in writers})
     await _await_replicas(stage)
     await _finish({activity: at_work[activity] for activity in readers})
+    # Nobody works any more, so the last look sees what stays.
     looks.cancel()
     stage.look_inside()
 
 
-def _cast(stage: Stage) -> tuple[list[Activity], list[Activity]]:
+class FaultRunner:
+    """Lets the faults of one run come and go. A `semel.faults.Schedule` is written down before anything runs."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Draw from a stream of its own, so that clients' draws do not move the faults."""
+        self._stage = stage
+        self._rng = stage.rng.fork("faults")
+        self._clock = stage.worlds[0].clock
+        self._active: list[tuple[float, Fault]] = []
+
+    async def run(self) -> None:
+        """Let faults come and go for as long as the seed says, then undo all that are left."""
+        options = self._stage.options
+        end_ms = self._clock.monotonic_ms() + options.faulty_ms
+        while self._clock.monotonic_ms() < end_ms:
+            await self._clock.sleep_ms(self._rng.uniform(options.fault_gap_ms / 3, options.fault_gap_ms))
+            await self._undo(self._clock.monotonic_ms())
+            if len(self._active) < FAULTS_AT_ONCE_MAX:
+                kind = self._rng.choice(options.faults)
+                fault = KINDS[kind](self._stage, self._rng, kind)
+                # Before it strikes: if that fails, it is undone all the same.
+                self._active.append((self._clock.monotonic_ms() + self._rng.integer(100, FAULT_MS_MAX), fault))
+                await fault.inject()
+        await self._undo(float("inf"))
+        self._stage.tell("everything is healed")
+
+    async def _undo(self, now_ms: float) -> None:
+        over = [fault for end_ms, fault in self._active if end_ms <= now_ms]
+        self._active = [(end_ms, fault) for end_ms, fault in self._active if end_ms > now_ms]
+        for fault in over:
+            await fault.undo()
+
+
+def _make_activities(stage: Stage) -> tuple[list[Activity], list[Activity]]:
     """Who takes part: those who write, and those who read and must read last."""
     places = stage.places
     writers: list[Activity] = [
@@ -142,7 +184,7 @@ async def _await_replicas(stage: Stage) -> None:
     stage.recorder.end("cluster", Settle(what="bring every replica in sync"), outcome, invoked)
 
 
-async def _look_again_and_again(stage: Stage) -> None:
+async def _look_inside_repeatedly(stage: Stage) -> None:
     while True:
         await stage.worlds[0].clock.sleep_ms(LOOKS_MS)
         stage.look_inside()

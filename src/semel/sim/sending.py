@@ -1,6 +1,6 @@
 """Sending batches to one partition: a window of five under way, and again what was not acknowledged, in order.
 
-Why: a batch is never built anew for another attempt. Its producer id, epoch and sequence are what the broker knows it
+Why: a batch is never built again for another attempt. Its producer id, epoch and sequence are what the broker knows it
      by, so the same bytes go out until they are acknowledged or given up.
 """
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from semel.broker.cluster import ClusterCore
 from semel.broker.cluster_settings import ClusterSettings, TopicSpec
-from semel.broker.coordinator_shell import stored_batches
+from semel.broker.coordinator.shell import stored_batches
 from semel.history import Inject, Place, Replica
 from semel.sim.client import Address, Client
 from semel.sim.recorder import Recorder
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from semel.sim.options import Options
 
 TOPIC = "orders"
+# One partition each, so that groups and transactions meet at the same coordinator and get in each other's way.
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -52,6 +53,7 @@ class Stage:
         self.rng = SeededRng(loop.seed)
         self.network = VirtualNetwork(loop, self.rng.fork("network"), latency_ms_max=options.latency_ms_max)
         self.recorder = Recorder(VirtualClock(loop))
+        # 0 is the controller's world, as `ClusterCore` asks for it.
         self.worlds = {node: self._world(loop, f"broker-{node}") for node in range(brokers + 1)}
         self.clients: list[Client] = []
         self.places: list[Place] = [(TOPIC, index) for index in range(options.partitions)]
@@ -79,6 +81,7 @@ class Stage:
     async def start(self) -> None:
         """Bring the cluster up."""
         await self.cluster.start()
+        # Remembered from the start: brokers keep their addresses, and a client must find them while some are dead.
         self._addresses = [(node.host, node.port) for node in self.cluster.nodes]
 
     def client(self, name: str) -> Client:
@@ -94,10 +97,11 @@ class Stage:
     @property
     def is_whole(self) -> bool:
         """Whether every replica is in sync and every leader can show all that it holds."""
+        # Also the high watermarks: a leader that has not heard from its followers shows less than it holds.
         return all(
-            len(place.isr) == len(place.replicas) and self._shows_all(topic.name, index, place.leader)
+            len(partition.isr) == len(partition.replicas) and self._shows_all(topic.name, index, partition.leader)
             for topic in self.cluster.state.topics.values()
-            for index, place in enumerate(topic.partitions)
+            for index, partition in enumerate(topic.partitions)
         )
 
     def _shows_all(self, topic: str, index: int, leader: int) -> bool:

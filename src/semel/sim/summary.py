@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections import Counter
+import signal
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from semel.history import Judgement, Verdict
 from semel.sim.run import SimResult, run_seed
@@ -57,11 +59,40 @@ def describe_breaches(judgements: Sequence[Judgement]) -> Iterator[str]:
 
 def run_many(seeds: Sequence[int], *, jobs: int) -> Iterator[Summary]:
     """Run seeds one after another, or in several processes; summaries come in the order of the seeds."""
-    if jobs == 1 or len(seeds) <= SEEDS_AT_ONCE:
+    if runs_here(seeds, jobs=jobs):
         yield from map(_run_one, seeds)
         return
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_run_one, seeds, chunksize=SEEDS_AT_ONCE)
+        chunks = iter([seeds[at : at + SEEDS_AT_ONCE] for at in range(0, len(seeds), SEEDS_AT_ONCE)])
+        under_way = deque(_submit(pool, chunk) for chunk in islice(chunks, 2 * jobs))
+        try:
+            while under_way:
+                yield from under_way.popleft().result()
+                under_way.extend(_submit(pool, chunk) for chunk in islice(chunks, 1))
+        except BaseException:
+            # Nobody wants the rest any more, and leaving this block would wait for it. Not `Future.cancel`: a pool
+            # whose workers are gone fails at futures that were cancelled, and says so on stderr.
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+
+
+def _submit(pool: ProcessPoolExecutor, seeds: Sequence[int]) -> Future[list[Summary]]:
+    """Ctrl-C reaches every process of a terminal. Workers, which may start here, have it blocked: this one answers."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return pool.submit(_run_some, seeds)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def _run_some(seeds: Sequence[int]) -> list[Summary]:
+    return list(map(_run_one, seeds))
+
+
+def runs_here(seeds: Sequence[int], *, jobs: int) -> bool:
+    """Whether these run in this process, one after another."""
+    return jobs == 1 or len(seeds) <= SEEDS_AT_ONCE
 
 
 def _run_one(seed: int) -> Summary:

@@ -22,11 +22,11 @@ from semel.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from semel.sim.activity import HEALED_MS_MAX, OP_MS_MAX, Activity
-from semel.sim.client import COORDINATOR_MOVED, GROUP, TRANSACTION, Attempts, Client
+from semel.sim.client import COORDINATOR_MOVED, GROUP, HEALED_MS_MAX, OP_MS_MAX, TRANSACTION, Activity, Attempts, Client
 from semel.sim.producers import RECORDS_MAX, Values
 from semel.sim.sending import FENCED, Identity, Sender
 
+# Short beside a run, so that transactions time out while their owners are cut off.
 TRANSACTION_MS_MAX = 10_000
 PARTITIONS_MAX = 3
 ABORT_CHANCE = 0.2
@@ -78,6 +78,7 @@ class Transactions(Activity):
         self._count += 1
         name = f"{self.client.name}/{self._count}"
         fine = await self._write(self._sender, name, deadline_ms)
+        # Leaves the transaction open: somebody else, or the timeout, has to end it.
         if walks_away:
             self._sender = None
             return False
@@ -119,6 +120,7 @@ class Transactions(Activity):
         rng, clock = self.client.rng, self.client.clock
         for _ in range(rng.integer(1, PARTITIONS_MAX)):
             batches = [self._values.some(rng.integer(1, RECORDS_MAX)) for _ in range(rng.integer(1, 2))]
+            # Half of what is left, so that there is time to end it.
             left_ms = max(deadline_ms - clock.monotonic_ms(), 0) / 2
             if await sender.send(rng.choice(self._places), batches, transaction=name, limit_ms=left_ms):
                 return False
@@ -181,6 +183,7 @@ class Transactions(Activity):
                     recorder.end(self.client.name, act, Outcome.OK, invoked)
                     self._sender = self._sender_of(answer.producer_id, answer.producer_epoch)
                     return True
+                # Everything else may come from a coordinator that has written its decision and lost sight of it.
                 surely = code in FENCED or code is ErrorCode.INVALID_TXN_STATE
                 attempts.refused(code, surely=surely)
                 if surely:

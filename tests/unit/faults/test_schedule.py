@@ -14,19 +14,19 @@ from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
 from semel.faults import (
     FAULTS,
+    ClusterShape,
     Entry,
     KillBroker,
     KillController,
     MoveLeader,
     PauseBroker,
     Schedule,
-    Surroundings,
     played,
 )
 from semel.world import SeededRng, VirtualNetwork, run_virtual, virtual_world
 from semel.world.loop import VirtualLoop
 
-AROUND = Surroundings(brokers=3, topics={"orders": 2})
+AROUND = ClusterShape(brokers=3, topics={"orders": 2})
 EVERY = tuple(FAULTS)
 LENGTH_MS = 60_000
 
@@ -156,7 +156,7 @@ def test_leaving_early_mends_what_is_broken() -> None:
             assert not playing.wait(0.3)
             assert sorted(cluster.core.brokers) == [1, 3]
         assert sorted(cluster.core.brokers) == [1, 2, 3]
-        assert not cluster.core.brokers[3].gate.closed
+        assert not cluster.core.brokers[3].pausing.is_paused
     assert [entry.fault.fired for entry in schedule.entries] == [1, 1, 0]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from semel.errors import ConfigError
-from semel.faults import FAULTS, ClockJump, Fault, KillBroker, LoseRequest, MoveLeader, Surroundings, make, parse
+from semel.faults import FAULTS, ClockJump, ClusterShape, Fault, KillBroker, LoseRequest, MoveLeader, make, parse
 from semel.faults.drawing import Draws
 
-AROUND = Surroundings(brokers=3, topics={"orders": 6, "seats": 2})
+AROUND = ClusterShape(brokers=3, topics={"orders": 6, "seats": 2})
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -44,7 +44,7 @@ def test_texts_that_people_write(text: str, fault: Fault) -> None:
         ("kill-broker broker", "'broker' is not a setting"),
         ("kill-broker broker=two", "broker cannot be 'two'"),
         ("kill-broker broker=1.5", "broker cannot be '1.5'"),
-        ("kill-broker broker=2 _felt=1", "no setting '_felt'"),
+        ("kill-broker broker=2 _record=1", "no setting '_record'"),
         ("lose-request silent=perhaps", "silent cannot be 'perhaps'"),
         ("refuse-request code=NOPE", "Kafka has no error 'NOPE'"),
     ],

@@ -52,7 +52,7 @@ def test_faults_end_with_the_test_that_armed_them(pytester: pytest.Pytester) -> 
     pytester.makeini("[pytest]\nsemel_brokers = 1\n")
     result = run(
         pytester,
-        "from semel.broker.intercept import DropRequest",
+        "from semel.broker.runtime.intercept import DropRequest",
         "def test_arms(semel_cluster):",
         "    semel_cluster.intercept('Produce', DropRequest(), times=None)",
         "    assert semel_cluster.core.intercepts.armed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from semel.drill.damage.stage import WAIT_S_MAX, admin_of, wait_until
+from semel.drill.damage.records import WAIT_S_MAX, admin_of, wait_until
 from semel.engine.embedded import Cluster
 from semel.wire.cluster import CoordinatorKind, WireCluster
 from semel.wire.deadline import Deadline

@@ -1,7 +1,7 @@
 """S002: no retries, and a Produce request is lost on its way."""
 
-from semel.broker.intercept import DropRequest
-from semel.drill.damage.stage import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
+from semel.broker.runtime.intercept import DropRequest
+from semel.drill.damage.records import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 

@@ -1,7 +1,7 @@
 """S003: no idempotence, and the answer to a Produce request is lost."""
 
-from semel.broker.intercept import DropResponse
-from semel.drill.damage.stage import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
+from semel.broker.runtime.intercept import DropResponse
+from semel.drill.damage.records import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from semel.broker.intercept import After, DropResponse
-from semel.drill.damage.stage import (
+from semel.broker.runtime.intercept import After, DropResponse
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     new_name,

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from semel.clients.library import confluent
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     Reachable,

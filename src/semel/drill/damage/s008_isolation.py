@@ -1,6 +1,6 @@
 """S008: read_uncommitted, and a transaction is aborted and repeated."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     Reachable,

@@ -1,6 +1,6 @@
 """S009: auto.offset.reset=latest, and the group's offsets are deleted while it rests."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     Reachable,

@@ -1,7 +1,7 @@
 """S010: a record is given up before its first request can fail, and that request is lost."""
 
-from semel.broker.intercept import After, DropRequest
-from semel.drill.damage.stage import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
+from semel.broker.runtime.intercept import After, DropRequest
+from semel.drill.damage.records import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 SHORT = {"delivery.timeout.ms": 300, "request.timeout.ms": 5_000}

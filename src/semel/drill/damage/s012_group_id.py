@@ -1,6 +1,6 @@
 """S012: no group to commit to, and the consumer is restarted."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_position,

@@ -1,7 +1,7 @@
 """S013: the checkpoint is gone when the query is started again."""
 
+from semel.drill.damage.records import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 
 
 def run(cluster: Reachable, *, followed: bool) -> Damage:

@@ -1,8 +1,7 @@
 """S015: failOnDataLoss=false, and records are deleted before the query has read them."""
 
 from semel.clients.library import confluent
-from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     Reachable,
@@ -13,6 +12,7 @@ from semel.drill.damage.stage import (
     send_each,
     tally,
 )
+from semel.drill.damage.spark_source import StreamingQuery, starting
 from semel.errors import SemelError
 
 DELETED = 4

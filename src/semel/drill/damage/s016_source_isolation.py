@@ -1,8 +1,8 @@
 """S016: a Spark source that reads uncommitted records, and a transaction is aborted and repeated."""
 
+from semel.drill.damage.records import Damage, Reachable, new_topic, numbered, tally
 from semel.drill.damage.s008_isolation import abort_and_repeat
 from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, tally
 
 
 def run(cluster: Reachable, *, followed: bool) -> Damage:

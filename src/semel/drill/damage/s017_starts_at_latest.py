@@ -1,7 +1,7 @@
 """S017: startingOffsets=latest, and records are written before the query starts."""
 
+from semel.drill.damage.records import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, send_each, tally
 
 
 def run(cluster: Reachable, *, followed: bool) -> Damage:

@@ -1,7 +1,7 @@
 """S020: one copy, and the broker that has it loses its disk."""
 
 from semel.drill.damage.brokers import leader_of, lose_disk, restart_all
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, read_all, send_each, tally
+from semel.drill.damage.records import Damage, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 

@@ -1,7 +1,7 @@
 """S021: one confirmation is enough, and the only broker that gave it loses its disk."""
 
 from semel.drill.damage.brokers import leader_of, lose_disk, others, restart_all
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, read_all, send_each, tally
+from semel.drill.damage.records import Damage, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 PATIENCE = {"delivery.timeout.ms": 1_500}

@@ -1,7 +1,7 @@
 """S023: a replica that is behind becomes leader when the last one in sync dies."""
 
 from semel.drill.damage.brokers import leader_of, others, restart_all
-from semel.drill.damage.stage import Damage, new_topic, numbered, producer, read_all, send_each, tally, wait_until
+from semel.drill.damage.records import Damage, new_topic, numbered, producer, read_all, send_each, tally, wait_until
 from semel.engine.embedded import Cluster
 
 EARLY, LATE = numbered()[:5], numbered()[5:]

@@ -1,6 +1,6 @@
 """S025: a compacted topic, and a key of a committed transaction is written again."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_transaction,

@@ -1,6 +1,6 @@
 """S026: a group that is slower than retention."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_position,

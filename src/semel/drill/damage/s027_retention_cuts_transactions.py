@@ -1,7 +1,6 @@
 """S027: retention deletes the first segment of a committed transaction."""
 
-from semel.drill.damage.s026_retention_overtakes import LONG, SHORT
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     Reachable,
@@ -14,6 +13,7 @@ from semel.drill.damage.stage import (
     tally,
     wait_until,
 )
+from semel.drill.damage.s026_retention_overtakes import LONG, SHORT
 
 
 def run(cluster: Reachable, *, followed: bool) -> Damage:

@@ -1,6 +1,6 @@
 """S028: a transaction over three partitions, and a reader of one."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_transaction,

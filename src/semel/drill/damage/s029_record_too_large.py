@@ -1,6 +1,6 @@
 """S029: a record that the producer may send and the topic does not take."""
 
-from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
+from semel.drill.damage.records import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
 
 TAKEN_BYTES_MAX, SENT_BYTES_MAX = 2_000, 10_000
 

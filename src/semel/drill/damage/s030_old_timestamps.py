@@ -1,6 +1,6 @@
 """S030: records that say they are a year old, in a topic that keeps a week."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     log_start,

@@ -1,7 +1,7 @@
 """S032: the coordinator's only copy of what it knows is lost while a transaction is open."""
 
 from semel.drill.damage.brokers import REPLICATED, coordinator_of, lose_disk, restart_all
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     Damage,
     commit_transaction,

@@ -1,7 +1,7 @@
 """S033: the only copy of a group's position is lost."""
 
 from semel.drill.damage.brokers import REPLICATED, coordinator_of, lose_disk, restart_all
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     commit_position,
     consumer,

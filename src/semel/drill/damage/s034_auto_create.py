@@ -1,6 +1,6 @@
 """S034: topics are created on demand, and a producer has a typing error in the name."""
 
-from semel.drill.damage.stage import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
+from semel.drill.damage.records import Damage, Reachable, new_topic, numbered, producer, read_all, send_each, tally
 
 
 def settings(*, followed: bool) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """S035: a group rests for longer than its offsets are kept."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     NO_OFFSET,
     Damage,
     Reachable,

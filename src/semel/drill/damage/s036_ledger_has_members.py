@@ -1,6 +1,6 @@
 """S036: somebody else commits to the group that is a pipeline's ledger."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_position,

@@ -1,6 +1,6 @@
 """S037: a partition gets its first records while the group, which never committed there, rests."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_position,

@@ -1,7 +1,7 @@
 """S042: the broker forgets a producer before it sends a batch again."""
 
-from semel.broker.intercept import DropResponse
-from semel.drill.damage.stage import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
+from semel.broker.runtime.intercept import DropResponse
+from semel.drill.damage.records import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
 SLOW = {"retry.backoff.ms": 1_000, "reconnect.backoff.ms": 1_000, "reconnect.backoff.max.ms": 1_000}

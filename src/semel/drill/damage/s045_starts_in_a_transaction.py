@@ -2,8 +2,7 @@
 
 import json
 
-from semel.drill.damage.spark_source import StreamingQuery, starting
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_transaction,
@@ -13,6 +12,7 @@ from semel.drill.damage.stage import (
     read_all,
     tally,
 )
+from semel.drill.damage.spark_source import StreamingQuery, starting
 
 MIDDLE = 4
 

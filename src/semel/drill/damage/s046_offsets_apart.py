@@ -1,6 +1,6 @@
 """S046: a copying process is killed after its transaction was committed and before its offsets were."""
 
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     Damage,
     Reachable,
     commit_transaction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from semel.drill.damage.stage import Reachable
+from semel.drill.damage.records import Reachable
 
 if TYPE_CHECKING:
     from semel.spark.source import SemelStreamReader

@@ -38,5 +38,5 @@ LAWS: tuple[Callable[[Sequence[Op]], Judgement], ...] = (
 
 
 def judge_all(history: Sequence[Op]) -> list[Judgement]:
-    """Every law's word on a history."""
+    """Judge a history by every law."""
     return [judge(history) for judge in LAWS]

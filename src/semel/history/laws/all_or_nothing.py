@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
-from semel.history.op import CommitOffset, FetchOffset, Op, Send
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import CommitOffset, FetchOffset, Op, Outcome, Send
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, final_records
 
 LAW = "all or nothing"

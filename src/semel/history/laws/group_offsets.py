@@ -8,10 +8,8 @@ know yet that it was replaced answers from its memory, as in Apache Kafka. In th
 
 from collections.abc import Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
-from semel.history.op import CommitOffset, EndTransaction, FetchOffset, Op
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import CommitOffset, EndTransaction, FetchOffset, Op, Outcome
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, ends_by_transaction, may_be_committed, shown, was_committed
 
 LAW = "group offsets"

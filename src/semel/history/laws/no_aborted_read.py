@@ -6,10 +6,8 @@ Weighs every fetch of a read_committed reader, not only the last ones: a record 
 from collections.abc import Sequence
 
 from semel.guarantee import Anomaly
-from semel.history.anomaly import Breach
-from semel.history.op import EndTransaction, Op, Read
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import EndTransaction, Op, Outcome, Read
+from semel.history.verdict import Breach, Judgement
 from semel.history.view import acts, ends_by_transaction, sends_by_value, shown
 
 LAW = "no aborted read"

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from semel.guarantee import Anomaly
-from semel.history.anomaly import Breach
 from semel.history.op import Op
-from semel.history.verdict import Judgement
+from semel.history.verdict import Breach, Judgement
 from semel.history.view import final_records, sends_by_value
 
 LAW = "no duplicate"

@@ -8,9 +8,8 @@ Weighs only records outside transactions: a transaction that a newer owner has a
 
 from collections.abc import Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
 from semel.history.op import Op, Send
-from semel.history.verdict import Judgement
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, shown
 
 LAW = "no false gap"

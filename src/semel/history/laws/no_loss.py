@@ -7,10 +7,8 @@ Weighs only acks=all; whoever asks for less accepts loss.
 from collections.abc import Iterator, Sequence
 
 from semel.guarantee import Anomaly
-from semel.history.anomaly import Breach
-from semel.history.op import ACKS_ALL, Op, Send
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import ACKS_ALL, Op, Outcome, Send
+from semel.history.verdict import Breach, Judgement
 from semel.history.view import acts, ends_by_transaction, final_records, shown, was_committed
 
 LAW = "no loss"

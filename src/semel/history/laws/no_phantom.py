@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
-from semel.history.op import Op, Read, Send
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import Op, Outcome, Read, Send
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, sends_by_value, shown
 
 LAW = "no phantom"

@@ -7,10 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from semel.history.anomaly import Breach, Inconsistency
-from semel.history.op import EndTransaction, Op, Own, Send
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import EndTransaction, Op, Outcome, Own, Send
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts
 
 LAW = "one owner"

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from semel.guarantee import Anomaly
-from semel.history.anomaly import Breach
-from semel.history.op import Op, Place, Send
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import Op, Outcome, Place, Send
+from semel.history.verdict import Breach, Judgement
 from semel.history.view import acts, shown
 
 LAW = "order"

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
 from semel.history.op import Op, Place, Replica
-from semel.history.verdict import Judgement
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, shown
 
 LAW = "replicas"

@@ -7,9 +7,8 @@ Weighs reads of both isolations together, since both read one log.
 from collections.abc import Sequence
 
 from semel.guarantee import Anomaly
-from semel.history.anomaly import Breach, Inconsistency
 from semel.history.op import Op, Place, Read
-from semel.history.verdict import Judgement
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, shown
 
 LAW = "stable offsets"

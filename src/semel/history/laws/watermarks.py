@@ -6,10 +6,8 @@ watermark. A new leader may know an older high watermark, so leader epochs are w
 
 from collections.abc import Iterator, Sequence
 
-from semel.history.anomaly import Breach, Inconsistency
-from semel.history.op import Op, Place, Read
-from semel.history.outcome import Outcome
-from semel.history.verdict import Judgement
+from semel.history.op import Op, Outcome, Place, Read
+from semel.history.verdict import Breach, Inconsistency, Judgement
 from semel.history.view import acts, shown
 
 LAW = "watermarks"

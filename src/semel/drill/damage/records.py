@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import count
 from typing import Any, Protocol
@@ -66,12 +67,12 @@ def numbered(size: int = 10) -> list[str]:
     return [f"record {number}" for number in range(size)]
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds_max: float = WAIT_S_MAX) -> None:
     """Ask again and again until it is so; EnvironmentFailure at the limit."""
-    deadline = time.monotonic() + WAIT_S_MAX
+    deadline = time.monotonic() + seconds_max
     while not condition():
         if time.monotonic() > deadline:
-            raise EnvironmentFailure(f"not so after {WAIT_S_MAX:.0f} s: {what}")
+            raise EnvironmentFailure(f"not so after {seconds_max:.0f} s: {what}")
         time.sleep(PAUSE_S)
 
 
@@ -128,10 +129,30 @@ def commit_transaction(
     """Commit topic, partition and value of each record in one transaction."""
     client = producer(cluster, {"transactional.id": transactional_id})
     client.init_transactions(WAIT_S_MAX)
+    sizes = Counter((topic, partition) for topic, partition, _ in records)
+    ends = {(topic, partition): _end(cluster, topic, partition) + size for (topic, partition), size in sizes.items()}
     client.begin_transaction()
     for topic, partition, value in records:
         client.produce(topic, value, partition=partition, key=key)
     client.commit_transaction(WAIT_S_MAX)
+    # Kafka answers when the commit is decided, and shows the records when its marker stands behind them. What readers
+    # of committed records see is no sign of it: another transaction may hang before this one.
+    for (topic, partition), end in ends.items():
+        wait_until(partial(_is_beyond, cluster, topic, partition, end), f"the marker in {topic} is written")
+
+
+def _is_beyond(cluster: Reachable, topic: str, partition: int, end: int) -> bool:
+    return _end(cluster, topic, partition) > end
+
+
+def _end(cluster: Reachable, topic: str, partition: int) -> int:
+    """The end of a partition, open transactions included."""
+    client = consumer(cluster, new_name("reader"), {"isolation.level": "read_uncommitted"})
+    try:
+        _, high = client.get_watermark_offsets(confluent().TopicPartition(topic, partition), WAIT_S_MAX)
+        return int(high)
+    finally:
+        client.close()
 
 
 def consumer(cluster: Reachable, group: str, settings: Mapping[str, object] | None = None) -> Any:
@@ -176,7 +197,7 @@ def drain(client: Any, partitions: int) -> list[str]:
         if record is None:
             continue
         if record.error() is None:
-            values.append(record.value().decode())
+            values.append((record.value() or b"").decode(errors="replace"))
             ended.discard((record.topic(), record.partition()))
         elif record.error().code() == library.KafkaError._PARTITION_EOF:
             ended.add((record.topic(), record.partition()))

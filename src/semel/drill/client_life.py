@@ -1,0 +1,84 @@
+"""One life of a program in a process of its own, which kills itself at a step: what a crash leaves is really left.
+
+`python -m semel.drill.client_life` reads what to do from its first argument, as JSON that `killed_at` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from semel.drill.commands import RunningCommand, last_lines
+from semel.drill.programs import Errand
+from semel.drill.ways import WAYS, Way
+from semel.errors import EnvironmentFailure
+
+LIFE_S_MAX = 120.0
+
+
+def killed_at(way: Way, errand: Errand, step: str, count: int) -> None:
+    """Run one life of a program that dies when it has come to this step for the `count`-th time."""
+    job = {
+        "way": way.name,
+        "step": step,
+        "count": count,
+        "bootstrap": errand.bootstrap,
+        "source": errand.source,
+        "target": errand.target,
+        "values": errand.values,
+        "ends": errand.ends,
+        "store": str(errand.store),
+        "member": errand.member,
+    }
+    command = [sys.executable, "-m", "semel.drill.client_life", json.dumps(job)]
+    with tempfile.TemporaryFile() as output, RunningCommand(command, output.fileno()) as running:
+        try:
+            code = running.process.wait(LIFE_S_MAX)
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFailure(f"the program has not come to {step!r} after {LIFE_S_MAX:.0f} s") from None
+        if code != -signal.SIGKILL:
+            raise EnvironmentFailure(
+                f"the program was to be killed at {step!r} and ended with exit code {code}",
+                because=last_lines(output.fileno()),
+            )
+
+
+class Doom:
+    """Counts steps, and ends the process at the chosen one."""
+
+    def __init__(self, step: str, count: int) -> None:
+        """Nothing has happened yet."""
+        self._step, self._left = step, count
+
+    def __call__(self, step: str) -> None:
+        """SIGKILL: no cleaning up, no last words."""
+        if step == self._step:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(text: str) -> None:
+    """Live."""
+    job = json.loads(text)
+    (way,) = (one for one in WAYS if one.name == job["way"])
+    errand = Errand(
+        bootstrap=job["bootstrap"],
+        source=job["source"],
+        target=job["target"],
+        values=job["values"],
+        ends=tuple(job["ends"]),
+        store=Path(job["store"]),
+        member=job["member"],
+    )
+    way.life(replace(errand, on_step=Doom(job["step"], job["count"])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
