@@ -11,32 +11,56 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 FUZZ_INPUTS ?= 1000000
+# On two cores. The quick tier waits more than it computes; the full one starts clusters of Apache Kafka beside Spark.
+PROCESSES ?= $(if $(filter test-full soak,$(MAKECMDGOALS)),2,3)
 
 BIN := .venv/bin
 LOCKED := .venv/.installed-lock
 READY := .venv/.installed-semel
+CLASSES := .venv/.archived-classes
 OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 # Caches of an outer environment must not leak in, and pip must not ask anything.
 export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
-.PHONY: help setup demo test test-long check lint bench fuzz lock clean distclean
+.PHONY: help setup demo test test-full soak check lint generate bench fuzz lock pin-jars clean distclean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## Create .venv from the lock file (about a minute the first time)
+setup: $(CLASSES)  ## Create .venv from the lock file (about two minutes the first time)
 
 demo: $(READY)  ## Kill a pipeline in the middle and count what came out (a minute or two)
 	@$(BIN)/semel demo $(DEMO_ARGS)
 
-# A test that hangs where no signal reaches it ends the run, with the stacks of all threads.
-test: lint  ## Every gate, then every test but the long ones
-	@$(BIN)/python -m pytest -m "not long" -o faulthandler_timeout=420 -o faulthandler_exit_on_timeout=true $(PYTEST_ARGS)
+# Two processes take what is left of each other's tests. One that hangs where no signal reaches it ends the run, with the
+# stacks of all its threads.
+# The order of the tests is shuffled, always in the same way: a run that turns red does so for what was changed.
+# Another SEED finds tests that lean on each other.
+SEED ?= 1
+PYTEST := $(BIN)/python -m pytest -q -n $(PROCESSES) --dist worksteal --randomly-seed=$(SEED) -o faulthandler_exit_on_timeout=true
 
-test-long: $(READY)  ## The tests that take minutes
-	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+# What the files are now: `make test-full` leaves out what `make test` has passed on the very same ones.
+# Outside of a git checkout nobody knows what they are, and everything is run.
+TREE = { git rev-parse HEAD && git diff HEAD && git ls-files --others --exclude-standard; } 2>/dev/null | git hash-object --stdin
+PASSED := .venv/.quick-tier-passed
+IS_WHOLE := $(if $(PYTEST_ARGS),false,git rev-parse --verify --quiet HEAD >/dev/null)
+
+test: lint $(CLASSES)  ## Every gate, then the quick tier of the tests (minutes)
+	@rm -f $(PASSED)
+	@$(PYTEST) -m "not full and not soak" -o faulthandler_timeout=420 $(PYTEST_ARGS)
+	@if $(IS_WHOLE); then $(TREE) > $(PASSED); fi
+
+test-full: $(CLASSES)  ## Every test but the soak, or what `make test` has left of them (about an hour)
+	@marks="not soak"; \
+	if $(IS_WHOLE) && [ "$$($(TREE))" = "$$(cat $(PASSED) 2>/dev/null)" ]; then \
+	  marks="full and not soak"; echo "make test has passed on these files: its tests are left out" >&2; \
+	fi; \
+	$(PYTEST) -m "$$marks" -o faulthandler_timeout=1500 $(PYTEST_ARGS)
+
+soak: $(CLASSES)  ## Thousands of seeds, millions of steps, minutes of load: hours
+	@$(PYTEST) -m soak $(PYTEST_ARGS)
 
 check: lint  ## Every gate without the tests: lint, format, types, import arrows, tidiness
 	@$(BIN)/python -m pytest -q tests/tidy
@@ -46,6 +70,10 @@ lint: $(READY)
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
 	@$(BIN)/lint-imports --no-logo
+
+generate: $(READY)  ## Write again what is made from other files: Kafka's messages, docs/rules.md, docs/errors.md
+	@$(BIN)/python -m tools.generate_messages
+	@$(BIN)/python -m tools.generate_pages
 
 bench: $(READY)  ## Measure on this machine; BENCH_ARGS names rows
 	@$(BIN)/python -m bench $(BENCH_ARGS)
@@ -59,6 +87,9 @@ lock:  ## Resolve requirements/dev.lock again from pyproject.toml
 	"$$folder/bin/uv" pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	  --no-emit-index-url --no-header pyproject.toml -o requirements/dev.lock
 
+pin-jars: $(READY)  ## Fetch every jar again and pin its SHA-256; look at what changed
+	@$(BIN)/python -m tools.pin_jars
+
 clean:  ## Remove caches and build results; keep .venv
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	@find src tests bench tools -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -69,6 +100,13 @@ distclean: clean  ## Remove .venv as well
 $(READY): $(LOCKED) pyproject.toml
 	@echo "setup: installing semel itself" >&2
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Hundreds of JVMs of Spark are started by the tests: what their classes look like in memory is worked out once.
+$(CLASSES): $(LOCKED) | $(READY)
+	@echo "setup: archiving the classes of Spark" >&2
+	@rm -rf .venv/spark-home .venv/spark-classes.jsa
+	@$(BIN)/python -m tests.support.spark_home
 	@touch $@
 
 # The stamp is written last: an interrupted install is simply done again.

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c as checksum
 
 from semel.protocol.batch_header import CRC_START, iter_headers, stamp
 from semel.protocol.columns import decode_columns, encode_columns
 from semel.protocol.compression import Codec
-from semel.protocol.crc import checksum
 
 ROUNDS = 7
 BATCH_BYTES = 256 * 1024

@@ -26,11 +26,11 @@ QUIET = {"log_level": 2}
 
 
 @contextmanager
-def fresh_topic(bootstrap: str, replication_factor: int = 1) -> Iterator[str]:
-    """A topic of one partition that is gone afterwards."""
+def fresh_topic(bootstrap: str, replication_factor: int = 1, partitions: int = 1) -> Iterator[str]:
+    """A topic that is gone afterwards."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    admin.create_topics([NewTopic(name, 1, replication_factor)])[name].result(WAIT_S_MAX)
+    admin.create_topics([NewTopic(name, partitions, replication_factor)])[name].result(WAIT_S_MAX)
     try:
         yield name
     finally:

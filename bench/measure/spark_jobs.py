@@ -27,7 +27,7 @@ from bench.measure.cpu_time import used_s
 from bench.measure.librdkafka import QUIET, WAIT_S_MAX
 from bench.measure.rounds import Figures
 from semel.engine.cache import cache_folder
-from semel.engine.jars import SPARK_CONNECTOR
+from semel.engine.jars import SPARK_CONNECTOR, JarSet
 from semel.engine.java import spark_environment
 from semel.errors import EnvironmentFailure
 
@@ -52,8 +52,8 @@ PARTITIONING = {SEMEL_SOURCE: "source", SEMEL_SPREAD: "spread", SEMEL_KEYED: "ke
 
 
 @contextmanager
-def started_session() -> Iterator[SparkSession]:
-    """Two local cores, Spark's connector on the class path, semel's source registered."""
+def started_session(*beside: JarSet) -> Iterator[SparkSession]:
+    """Two local cores, Spark's connector and other jars on the class path, semel's source registered."""
     os.environ.update(spark_environment())
     # As in an installed package, modules are compiled once and not by every process.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -61,7 +61,9 @@ def started_session() -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(prefix="semel-bench-") as folder:
         settings = {
             "spark.driver.memory": DRIVER_MEMORY,
-            "spark.driver.extraClassPath": ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch()),
+            "spark.driver.extraClassPath": ":".join(
+                str(jar) for jars in (SPARK_CONNECTOR, *beside) for jar in jars.fetch()
+            ),
             "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
             "spark.local.dir": folder,
             "spark.sql.shuffle.partitions": "2",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.drill.damage.stage import QUICK
+from semel.drill.damage.records import QUICK
 from semel.engine.embedded import Cluster
 
 WEAK = {

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from semel.check.examination import Examination
 from semel.check.facts import ClientFacts, QueryFacts
 from semel.check.rule import Finding
-from semel.clients.setting_library import Library
+from semel.clients.setting_defaults import Library
 from semel.clients.setting_names import Role, read_settings
 from semel.guarantee import Guarantee
 from semel.history.verdict import Verdict

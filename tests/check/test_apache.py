@@ -25,7 +25,7 @@ from semel.drill.damage import (
     s045_starts_in_a_transaction,
     s046_offsets_apart,
 )
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     commit_position,
     consumer,
@@ -105,6 +105,7 @@ def test_every_fact_can_be_asked_for(apache: ApacheCluster) -> None:
         held(findings, rule)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("rule", "wrong", "right"),
     [row for row in CASES if row[0] not in NEEDS_REPLICAS and "segment.bytes" not in row[1]],
@@ -183,6 +184,7 @@ def test_a_repair(apache: ApacheCluster) -> None:
     held(look(apache.bootstrap, topic), "S023")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_damage(apache: ApacheCluster, damage: object, request: pytest.FixtureRequest) -> None:
     if damage is s014_sink_without_ledger:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.check.rule import About
+from semel.check.rule import About, Finding
 from semel.check.rules import RULES
-from semel.drill.damage.stage import WAIT_S_MAX, commit_position, consumer, new_name, new_topic, producer
+from semel.drill.damage.records import WAIT_S_MAX, commit_position, consumer, new_name, new_topic, producer
 from semel.engine.apache import ApacheCluster
 from semel.history.verdict import Verdict
 from tests.check.conftest import STRICT
-from tests.check.looking import broken, client, held, look
+from tests.check.looking import broken, client, held, look, said
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,21 @@ def test_strict_settings_and_a_node_that_is_down(three: ApacheCluster) -> None:
     assert [one for one in findings if one.verdict is not Verdict.HELD] == []
     of_cluster = {rule.id for rule in RULES if rule.about not in (About.CLIENT, About.QUERY)} - {"S036"}
     assert of_cluster - {one.rule for one in findings} == set()
-    broken(look(three.bootstrap, new_topic(three, "double", replicas=2)), "S020")
+    broken(_look_when_known(three, new_topic(three, "double", replicas=2)), "S020")
     three.kill_node(3)
     eventually(lambda: _verdict(three, topic) is Verdict.BROKEN, 60, what="the node left the in-sync replicas")
     held(look(three.bootstrap, topic), "S020")
     reader.close()
+
+
+def _look_when_known(three: ApacheCluster, topic: str) -> list[Finding]:
+    """A node hears of a topic later than another; until then it says, rightly, that it knows of none."""
+
+    def known() -> list[Finding] | None:
+        findings = look(three.bootstrap, topic)
+        return findings if said(findings, "S043").verdict is Verdict.HELD else None
+
+    return eventually(known, 60, what="every node that is asked knows the topic")
 
 
 def _verdict(three: ApacheCluster, topic: str) -> Verdict:

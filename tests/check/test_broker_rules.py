@@ -3,7 +3,7 @@
 import pytest
 
 from semel.check.facts import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from semel.drill.damage.stage import new_topic
+from semel.drill.damage.records import new_topic
 from semel.engine.embedded import Cluster
 from tests.check.looking import broken, client, held, look, wired
 from tests.features.reading import wire_to_coordinator

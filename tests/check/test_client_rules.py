@@ -2,7 +2,7 @@
 
 import pytest
 
-from semel.check.rule import Finding
+from semel.check.rule import Finding, Severity
 from semel.engine.embedded import Cluster
 from semel.guarantee import Guarantee
 from tests.check.looking import broken, client, held, look
@@ -25,12 +25,6 @@ CASES: list[tuple[str, Guarantee, Settings, Settings]] = [
     ("S009", LEAST, {"group.id": "g"}, {"group.id": "g", "auto.offset.reset": "earliest"}),
     ("S009", MOST, {"group.id": "g", "auto.offset.reset": "earliest"}, {"group.id": "g"}),
     ("S010", LEAST, {"acks": "all", "delivery.timeout.ms": "20000"}, {"acks": "all", "delivery.timeout.ms": "40000"}),
-    (
-        "S011",
-        EXACTLY,
-        {"transactional.id": "t", "transaction.timeout.ms": "10000"},
-        {"transactional.id": "t", "transaction.timeout.ms": "120000"},
-    ),
     ("S012", LEAST, {"auto.offset.reset": "earliest"}, {"auto.offset.reset": "earliest", "group.id": "g"}),
 ]
 
@@ -43,6 +37,43 @@ def test_a_client_setting(weak: Cluster, rule: str, guarantee: Guarantee, wrong:
     finding = broken(findings(wrong), rule)
     assert "app.properties" in finding.fix
     held(findings(right), rule)
+
+
+def test_the_times_of_a_transaction(weak: Cluster) -> None:
+    def findings(settings: Settings, library: str) -> list[Finding]:
+        return look(weak.bootstrap, clients=[client({"transactional.id": "t", **settings}, library=library)])
+
+    broken(findings({"message.timeout.ms": 90_000}, "librdkafka"), "S011")
+    finding = held(findings({}, "librdkafka"), "S011")
+    assert "delivery.timeout.ms=60000" in finding.found, "librdkafka lowers it by itself"
+    told = look(weak.bootstrap, clients=[client({"acks": "all"}, library="librdkafka")])
+    assert "S011" not in {one.rule for one in told}, "without a transaction the two are not compared"
+    for limit_ms in ("10000", "60000"):
+        told = findings({"transaction.timeout.ms": limit_ms}, "java")
+        assert "S011" not in {one.rule for one in told}, "the Java client does not compare the two"
+        held(told, "S010")
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_a_name_that_no_library_knows(weak: Cluster, guarantee: Guarantee) -> None:
+    def findings(settings: Settings, library: str = "java") -> list[Finding]:
+        return look(weak.bootstrap, guarantee=guarantee, clients=[client(settings, library=library)])
+
+    finding = broken(findings({"ack": "1", "enable.idempotance": "true", "acks": "all"}), "S047")
+    assert "ack (acks?), enable.idempotance (enable.idempotence?)" in finding.found
+    assert "acks for ack" in finding.fix
+    assert finding.severity is Severity.ERROR
+    held(findings({"acks": "all", "client.id": "a"}), "S047")
+
+
+def test_a_name_like_no_other_may_belong_to_a_serializer(weak: Cluster) -> None:
+    settings: Settings = {"acks": "all", "schema.registry.url": "http://hush:hush@a"}
+    finding = broken(look(weak.bootstrap, clients=[client(settings)]), "S047")
+    assert finding.severity is Severity.WARNING
+    assert "schema.registry.url" in finding.found
+    assert "hush" not in finding.found + finding.fix
+    strict = broken(look(weak.bootstrap, clients=[client(settings, library="librdkafka")]), "S047")
+    assert strict.severity is Severity.ERROR, "librdkafka does not start with it"
 
 
 def test_two_producers_hash_keys_in_different_ways(weak: Cluster) -> None:

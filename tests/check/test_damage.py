@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.drill.damage.performing import own_settings, perform, performances
-from semel.drill.damage.stage import QUICK, Damage, tally
+from semel.drill.damage.records import QUICK, Damage, tally
+from semel.drill.damage.running import own_settings, rule_files, run_rule
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
 from tests.spark.conftest import spark
@@ -28,13 +28,13 @@ def shared(_shared: Cluster) -> Iterator[Cluster]:
 
 
 def damage(shared: Cluster, rule: str, *, followed: bool) -> Damage:
-    found = performances()[rule]
+    found = rule_files()[rule]
     if own_settings(found, followed=followed) is not None:
-        return perform(rule, followed=followed)
+        return run_rule(rule, followed=followed)
     return found.run(shared, followed=followed)
 
 
-@pytest.fixture(params=list(performances()))
+@pytest.fixture(params=list(rule_files()))
 def rule(request: pytest.FixtureRequest) -> str:
     """Each in turn; those that run in Spark do so in the session of all tests."""
     if request.param in IN_SPARK:
@@ -42,12 +42,14 @@ def rule(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.quick(6)
 def test_ignored(shared: Cluster, rule: str) -> None:
     found = damage(shared, rule, followed=False)
     assert found.fired > 0
     assert found.lost + found.duplicated > 0
 
 
+@pytest.mark.quick(6)
 def test_followed(shared: Cluster, rule: str) -> None:
     found = damage(shared, rule, followed=True)
     assert found.fired > 0
@@ -65,4 +67,4 @@ def test_a_loss_and_a_duplicate_do_not_cancel(seen: list[str], lost: int, duplic
 
 def test_a_rule_without_damage() -> None:
     with pytest.raises(ConfigError, match="no damage"):
-        perform("S043", followed=True)
+        run_rule("S043", followed=True)

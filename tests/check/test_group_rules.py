@@ -1,8 +1,8 @@
 """S026, S037, S039: live groups and transactions, each once wrong and once right."""
 
-from semel.broker.intercept import AnswerError
+from semel.broker.runtime.intercept import AnswerError
 from semel.clients.library import confluent
-from semel.drill.damage.stage import (
+from semel.drill.damage.records import (
     WAIT_S_MAX,
     admin_of,
     commit_position,

@@ -3,11 +3,11 @@
 import pytest
 
 from semel.check.rule import Finding
-from semel.drill.damage.stage import commit_transaction, consumer, new_name, new_topic, numbered
+from semel.drill.damage.records import commit_transaction, consumer, new_name, new_topic, numbered
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
-from semel.sinks.kafka import TRANSACTION_TIMEOUT_MS
+from semel.sinks.kafka.sink import TRANSACTION_TIMEOUT_MS
 from tests.check.looking import broken, client, held, look, query, unknown
 from tests.support.waiting import eventually
 

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 import aiokafka
 import pytest
 
-from semel.clients.setting_defaults import defaults_of
-from semel.clients.setting_library import Library
-from semel.clients.setting_names import Role, guess_library, read_settings
+from semel.clients.setting_defaults import Library, defaults_of
+from semel.clients.setting_names import (
+    COMPUTED_NAME,
+    Computed,
+    Role,
+    SettingUnread,
+    guess_library,
+    read_settings,
+)
+from semel.clients.setting_vocabulary import NAMES
 from semel.errors import ConfigError
 from tests.support.kafka_python import KafkaConsumer, KafkaProducer
 
@@ -71,6 +78,8 @@ def test_a_default(library: str, name: str, value: str) -> None:
         ({"request.required.acks": "all"}, "librdkafka"),
         ({"sasl.username": "u"}, "librdkafka"),
         ({"bootstrap_servers": "a:1"}, "kafka-python"),
+        ({"group.id": "g", "error_cb": "f"}, "librdkafka"),
+        ({"acks": "1", "socket.timeout.ms": 1}, "librdkafka"),
         ({"Producer.RequiredAcks": "1"}, "sarama"),
     ],
 )
@@ -111,6 +120,81 @@ def test_switching_idempotence_on_brings_what_it_needs() -> None:
     assert (settings.text("acks"), settings.number("max.in.flight.requests.per.connection")) == ("all", 5)
     assert read_settings({"enable_idempotence": True}, library=Library.parse("aiokafka")).text("acks") == "all"
     assert read_settings({"Producer.Idempotent": True}, library=Library.parse("sarama")).text("acks") == "1"
+
+
+def test_librdkafka_fits_the_delivery_timeout_to_the_transaction() -> None:
+    library = Library.parse("librdkafka")
+    settings = read_settings({"transactional.id": "t"}, library=library)
+    assert settings.shown("delivery.timeout.ms") == "delivery.timeout.ms=60000 (follows from the others)"
+    assert read_settings({"acks": "all"}, library=library).text("delivery.timeout.ms") == "300000"
+
+
+def test_java_makes_room_for_one_request() -> None:
+    settings = read_settings({"request.timeout.ms": "200000"}, library=Library.parse("java@3.9"))
+    assert settings.shown("delivery.timeout.ms") == "delivery.timeout.ms=200000 (follows from the others)"
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "near"),
+    [
+        ("java", "ack", "acks"),
+        ("java", "ACKS", "acks"),
+        ("java", "enable.idempotance", "enable.idempotence"),
+        ("java", "message.timeout.ms", "delivery.timeout.ms"),
+        ("java", "bootstrap_servers", "bootstrap.servers"),
+        ("java", "schema.registry.url", ""),
+        ("librdkafka", "idempotence", "enable.idempotence"),
+        ("kafka-python", "group.id", "group_id"),
+        ("aiokafka", "retries", ""),
+        ("sarama", "Producer.RequiredAck", "producer.requiredacks"),
+    ],
+)
+def test_a_name_that_the_library_does_not_know(library: str, name: str, near: str) -> None:
+    settings = read_settings({name: "1"}, library=Library.parse(library))
+    (unknown,) = settings.unknown_names
+    assert (unknown.name, unknown.near) == (name, near)
+
+
+@pytest.mark.parametrize("library", NAMES)
+def test_names_that_the_library_knows(library: str) -> None:
+    written = dict.fromkeys(NAMES[library], "1")
+    assert read_settings(written, library=Library.parse(library)).unknown_names == ()
+    assert read_settings({"kafka.acks": "1"}, library=Library.parse("java")).unknown_names == ()
+
+
+def test_a_line_of_a_key_is_no_name_to_show() -> None:
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    assert "MII" not in read_settings({line: ""}).unknown_names[0].name
+    assert "9A" not in read_settings({"Qk3x9A": "="}).unknown_names[0].name
+
+
+COMPUTED = Computed("computed at line 3")
+
+
+@pytest.mark.parametrize("name", ["acks", "enable.idempotence", "retries"])
+def test_a_computed_value_is_not_guessed(name: str) -> None:
+    settings = read_settings({"acks": COMPUTED}, library=Library.parse("java"))
+    if name == "retries":
+        assert settings.text(name)
+        return
+    with pytest.raises(SettingUnread, match="line 3"):
+        settings.text(name)
+    assert "line 3" in settings.shown(name)
+
+
+def test_settings_that_may_come_from_elsewhere() -> None:
+    settings = read_settings({"acks": "all"}, library=Library.parse("java"), elsewhere="** at line 4 is not readable")
+    assert settings.text("acks") == "all"
+    with pytest.raises(SettingUnread, match="line 4"):
+        settings.text("retries")
+
+
+def test_a_computed_name_that_cannot_be_empty_is_set() -> None:
+    filled = Computed("computed at line 3", filled=True)
+    settings = read_settings({"transactional.id": filled, "acks": filled}, library=Library.parse("java"))
+    assert settings.text("transactional.id") == COMPUTED_NAME
+    with pytest.raises(SettingUnread):
+        settings.text("acks")
 
 
 @pytest.mark.parametrize("text", ["rust", "java@", "java@x", ""])

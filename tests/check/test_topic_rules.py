@@ -2,8 +2,8 @@
 
 import pytest
 
+from semel.drill.damage.records import new_name, new_topic, numbered, producer, send_each
 from semel.drill.damage.s008_isolation import abort_and_repeat
-from semel.drill.damage.stage import new_name, new_topic, numbered, producer, send_each
 from semel.engine.embedded import Cluster
 from semel.guarantee import Guarantee
 from semel.protocol.error_codes import ErrorCode

@@ -2,14 +2,14 @@
 
 import pytest
 
-from semel.broker.intercept import After, AnswerError, DropRequest
+from semel.broker.runtime.intercept import After, AnswerError, DropRequest
 from semel.check.examination import Examination, verdict_of
 from semel.check.facts import FactMissing, Facts, Unknown, known, number, setting
 from semel.check.gathering import cluster as gathering
 from semel.check.gathering.cluster import ClusterFacts, Wanted
 from semel.check.judging import judge_all
 from semel.check.rules import RULES
-from semel.drill.damage.stage import commit_position, consumer, new_name, new_topic
+from semel.drill.damage.records import commit_position, consumer, new_name, new_topic
 from semel.engine.embedded import Cluster
 from semel.errors import EnvironmentFailure
 from semel.guarantee import Guarantee

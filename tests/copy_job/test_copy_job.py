@@ -29,11 +29,12 @@ def check_copy(records: int, *, seed: int, pause_s: float, faults_min: int, caps
     assert faults.said["abort"] >= 1
 
 
+@pytest.mark.full
 def test_copies_are_exact_under_kills(capsys: pytest.CaptureFixture[str]) -> None:
     check_copy(200_000, seed=1, pause_s=1.0, faults_min=2, capsys=capsys)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_long_copy_is_exact_under_kills(capsys: pytest.CaptureFixture[str]) -> None:
     check_copy(2_000_000, seed=2, pause_s=1.5, faults_min=5, capsys=capsys)

@@ -27,7 +27,7 @@ INSYNC_SOURCE = (
     "`min.insync.replicas` comes from the defaults; Apache Kafka sets it as a dynamic default of all brokers."
 )
 NOT_SERVED = (
-    *(29, 30, 31, 34, 38, 39, 40, 41, 48, 49, 55, 57, 64),
+    *(34, 38, 39, 40, 41, 57, 64),
     *(76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
 FEATURES = ("eligible.leader.replicas", "kraft", "metadata", "share", "streams")
@@ -51,6 +51,17 @@ MESSAGES = (
         step="coordinator of type 2 *",
         embedded="'text'",
         apache="''",
+    ),
+)
+
+QUOTAS = (
+    Allowed(
+        api="AlterClientQuotas",
+        path="entries.*",
+        anchor="k49",
+        reason="Client quotas are not enforced, so setting one is refused with INVALID_REQUEST, and the message says "
+        "why.",
+        step="set, *",
     ),
 )
 
@@ -221,6 +232,16 @@ SETTINGS = (
         )
         for kind in (8, 16, 32)
     ),
+    *(
+        Allowed(
+            api="DescribeConfigs",
+            path=f"results.1.configs.{name}",
+            anchor="k32",
+            reason="The settings of the authorizer are shown too.",
+            apache="(absent)",
+        )
+        for name in ("allow.everyone.if.no.acl.found", "super.users")
+    ),
     Allowed(
         api="DescribeConfigs",
         path="*.documentation",
@@ -257,4 +278,4 @@ SETTINGS = (
     ),
 )
 
-ALLOWED: tuple[Allowed, ...] = (*MESSAGES, *RECORDS, *TOPICS, *VERSIONS, *SETTINGS)
+ALLOWED: tuple[Allowed, ...] = (*MESSAGES, *QUOTAS, *RECORDS, *TOPICS, *VERSIONS, *SETTINGS)

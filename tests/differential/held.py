@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from semel.broker.intercept import Delay
+from semel.broker.runtime.intercept import Delay
 from semel.engine.apache import ApacheCluster
 from semel.engine.embedded import Cluster
 from semel.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -13,7 +13,7 @@ Rules, by field name:
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -58,7 +58,7 @@ KEYED = {
     "groups": ("group_id",),
     "transaction_states": ("transactional_id",),
     "topics": ("name", "topic"),
-    "responses": ("name", "topic"),
+    "responses": ("name", "topic", "resource_name"),
     "replica_election_results": ("topic",),
     "results_by_topic_v3_and_below": ("name",),
     "topic_results": ("name",),
@@ -68,8 +68,11 @@ KEYED = {
     "partition_responses": ("index",),
     "partition_result": ("partition_id",),
     "members": ("member_id",),
-    "results": ("group_id", "resource_name", "log_dir"),
+    "results": ("group_id", "resource_name", "log_dir", "name"),
     "coordinators": ("key",),
+    "resources": ("resource_name",),
+    "acls": ("principal",),
+    "matching_acls": ("principal",),
 }
 
 UNORDERED = frozenset({"partitions", "unknown_state_filters"})
@@ -80,10 +83,15 @@ Plain = Any  # nested dicts, lists and scalars
 class Normaliser:
     """Turns the answers of one cluster into plain values; remembers the ids it has seen."""
 
-    def __init__(self, only: str) -> None:
-        """`only` is the prefix of all names a script uses: what others left in the cluster is not shown."""
+    def __init__(self, only: str, topics: Mapping[UUID, str] | None = None) -> None:
+        """`only` is the prefix of all names a script uses: what others left in the cluster is not shown.
+
+        The ids of `topics` are called by name from the beginning, whatever is answered first.
+        """
         self._only = only
         self._numbers: dict[str, dict[object, str]] = {}
+        if topics:
+            self._numbers["topic"] = {key: f"id of {name}" for key, name in topics.items()}
 
     def plain(self, message: Message, version: int) -> dict[str, Plain]:
         """One message as this version carries it."""
@@ -111,6 +119,8 @@ class Normaliser:
         if not hasattr(values[0], key):
             return [self._value("", each, version) for each in values]
         own = [each for each in values if self._is_own(getattr(each, key))]
+        if key == "producer_id":  # handed out in ascending order; listed in no order
+            own.sort(key=lambda each: int(getattr(each, key)))
         own.sort(key=lambda each: str(self._scalar(key, getattr(each, key))))
         names = [self._scalar(key, getattr(each, key)) for each in own]
         plain = [self._value("", each, version) for each in own]

@@ -122,12 +122,13 @@ def _wake(side: Side) -> None:
     """Have both coordinators' topics made, and every partition of them loaded."""
     with Wire(side.host, side.port) as wire:
         for number in range(COORDINATOR_KEYS):
-            for is_awake in (_has_coordinator, _has_groups, _has_transactions):
+            for is_awake in (has_coordinator, _has_groups, _has_transactions):
                 key = f"wake-{number}"
                 eventually(lambda wake=is_awake, key=key: wake(wire, key), what=f"coordinators on {side.name}")  # type: ignore[misc]
 
 
-def _has_coordinator(wire: Wire, key: str) -> bool:
+def has_coordinator(wire: Wire, key: str) -> bool:
+    """Whether both coordinators of this key can be found."""
     requests = [FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]) for kind in (GROUP, TRANSACTION)]
     answers = [wire.ask(request, FindCoordinatorResponse, version=FIND_COORDINATOR) for request in requests]
     return not any(answer.coordinators[0].error_code for answer in answers)

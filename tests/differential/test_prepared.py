@@ -102,6 +102,7 @@ def record(held: Held, versions: Versions) -> list[Step]:
     return [*talk.steps, *leader.steps]
 
 
+@pytest.mark.full
 def test_a_decided_transaction_answers_the_same_until_its_markers_are_written() -> None:
     try:
         with held_embedded() as ours, held_apache() as theirs:

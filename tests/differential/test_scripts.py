@@ -12,18 +12,21 @@ STEPS_MIN = 3500
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "DIFFERENCES.md"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_answers_are_the_same(runs: Runs, name: str) -> None:
     unexpected = runs.result(name, SCRIPTS[name]).unexpected
     assert not unexpected, "\n".join(map(str, unexpected))
 
 
+@pytest.mark.full
 def test_every_allowed_difference_still_occurs(runs: Runs) -> None:
     used = {entry for name, script in SCRIPTS.items() for entry in runs.result(name, script).used}
     unused = [entry for entry in ALLOWED if entry not in used]
     assert not unused, "\n".join(f"{entry.api}.{entry.path} at {entry.step}: {entry.reason}" for entry in unused)
 
 
+@pytest.mark.full
 def test_enough_is_compared(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     steps = sum(runs.result(name, script).steps for name, script in SCRIPTS.items())
     with capsys.disabled():

@@ -14,7 +14,7 @@ from semel.engine.embedded import Cluster
 from semel.errors import EnvironmentFailure
 from tests.differential.three_nodes import CONFIG, ApacheTrio, EmbeddedTrio, Trio
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 Seen = list[object]
 
 
@@ -93,11 +93,25 @@ def unclean(trio: Trio) -> Seen:
     return nobody_in_sync_is_left(trio, "unclean", "true")
 
 
-STORIES = [leader_dies_before_its_follower_has_all, fewer_in_sync_than_the_minimum, clean, unclean]
+def producers_of_every_replica(trio: Trio) -> Seen:
+    """A follower knows the producers as the leader does; a broker that stores nothing of the topic says so."""
+    trio.create("copied", [1, 2])
+    seen: Seen = [trio.produce("copied", 1, acks=-1, producer_id=7)]
+    return [*seen, *(trio.producers("copied", broker_id) for broker_id in (1, 2, 3))]
+
+
+STORIES = [
+    leader_dies_before_its_follower_has_all,
+    fewer_in_sync_than_the_minimum,
+    clean,
+    unclean,
+    producers_of_every_replica,
+]
 EXPECTED: dict[str, Seen] = {
     "leader_dies_before_its_follower_has_all": [*["NONE"] * 4, True, True, "NOT_LEADER_OR_FOLLOWER", "NONE", True],
     "fewer_in_sync_than_the_minimum": ["NONE", 1, "NOT_ENOUGH_REPLICAS", "NONE", 1, "NONE", 3],
     "clean": ["NONE", "NONE", 2, 5, "NOT_LEADER_OR_FOLLOWER", 2, "NONE"],
+    "producers_of_every_replica": ["NONE", ("NONE", [7]), ("NONE", [7]), ("NOT_LEADER_OR_FOLLOWER", [])],
     "unclean": ["NONE", "NONE", 2, 1, "NONE", 2],
 }
 

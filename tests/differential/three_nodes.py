@@ -16,6 +16,11 @@ from semel.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from semel.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
 from semel.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -104,13 +109,22 @@ class Trio(ABC):
 
         eventually(is_so, WAIT_S_MAX, what=f"{self.name}: {topic} led by {leader} with {list(isr)} in sync")
 
-    def produce(self, topic: str, to: int, *, acks: int) -> str:
-        """Send one record; the error's name."""
-        batch = encode_batch([DraftRecord(key=None, value=b"paid", timestamp_ms=1_700_000_000_000)])
+    def produce(self, topic: str, to: int, *, acks: int, producer_id: int = -1) -> str:
+        """Send one record, idempotent if a producer is named; the error's name."""
+        draft = DraftRecord(key=None, value=b"paid", timestamp_ms=1_700_000_000_000)
+        first = min(producer_id, 0)  # a producer without an id has neither an epoch nor a sequence
+        batch = encode_batch([draft], producer_id=producer_id, producer_epoch=first, base_sequence=first)
         rows = [PartitionProduceData(index=0, records=memoryview(bytearray(batch)))]
         data = TopicProduceData(name=topic, partition_data=rows)
         answer = self.ask(to, ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=[data]), ProduceResponse, 9)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code).name
+
+    def producers(self, topic: str, ask: int) -> tuple[str, list[int]]:
+        """The producers that one broker knows of the partition."""
+        rows = [TopicRequest(name=topic, partition_indexes=[0])]
+        answer = self.ask(ask, DescribeProducersRequest(topics=rows), DescribeProducersResponse, 0)
+        row = answer.topics[0].partitions[0]
+        return ErrorCode(row.error_code).name, [producer.producer_id for producer in row.active_producers]
 
     def end(self, topic: str, to: int) -> int:
         """The offset up to which a consumer can read; below 0 while that is not known."""

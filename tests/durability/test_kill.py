@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from semel.engine.apache import free_ports
 from tests.support.waiting import is_readable
 
-KILLS = 50
 TOPIC = "orders"
 PARTITIONS = 3
 WAIT_S_MAX = 60.0
@@ -126,7 +126,9 @@ class Committer:
         self._consumer.close()
 
 
-def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kills", [pytest.param(20, marks=pytest.mark.full), pytest.param(200, marks=pytest.mark.soak)])
+def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, kills: int) -> None:
     seed = random.SystemRandom().randrange(2**32)
     draw = random.Random(seed)
     port = free_ports(1)[0]
@@ -143,7 +145,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
     kills_under_load = 0
     with running(tmp_path / "data", port) as server:
         producer, committer = Producer(settings), Committer(bootstrap)
-        for _ in range(KILLS):
+        for _ in range(kills):
             committer.commit()
             before = len(book.acknowledged)
             book.send(producer, draw.randint(200, ROUND_RECORDS_MAX))
@@ -157,9 +159,9 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
         kept = committer.committed()
         committer.close()
         found = Counter(read_all(bootstrap))
-    summary = f"seed {seed}: {KILLS} kills, {kills_under_load} under load, {book.sent} sent, {len(found)} found"
+    summary = f"seed {seed}: {kills} kills, {kills_under_load} under load, {book.sent} sent, {len(found)} found"
     sys.stdout.write(summary + "\n")
-    assert kills_under_load >= KILLS // 2, "too few kills met records under way to show anything"
+    assert kills_under_load >= kills // 2, "too few kills met records under way to show anything"
     assert not book.failed
     assert len(book.acknowledged) == book.sent
     assert book.acknowledged - found.keys() == set(), "acknowledged records are lost"

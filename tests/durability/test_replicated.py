@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 import semel
-from semel.broker.cluster_state import PartitionState
+from semel.broker.metadata.cluster_state import PartitionState
 from tests.support.waiting import eventually
 
 TOPIC = "orders"
@@ -225,8 +225,9 @@ def load(*writers: Writing | Transacting) -> Iterator[None]:
     assert not any(thread.is_alive() for thread in threads), "a writer did not come to its end"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    "seconds", [60, pytest.param(600, marks=[pytest.mark.long, pytest.mark.timeout(1200)])], ids=["short", "long"]
+    "seconds", [60, pytest.param(600, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["short", "long"]
 )
 def test_what_was_acknowledged_is_there_once(seconds: int) -> None:
     config = {"min.insync.replicas": "2", "offsets.topic.num.partitions": "3"}

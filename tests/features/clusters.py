@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import semel
 from semel.engine.apache import ApacheCluster
 from semel.errors import EnvironmentFailure
+from semel.protocol.error_codes import ErrorCode
+from tests.support.waiting import eventually
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",
@@ -22,6 +24,11 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "auto.create.topics.enable": "false",
 }
+COORDINATOR_AWAY = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 WAIT_S_MAX = 30
 BOTH = ("embedded", "apache")
 _names = count()
@@ -58,8 +65,9 @@ class Kafka:
     def values(self, topic: str, *, committed: bool = True) -> list[str]:
         """Every value of a topic up to its end of now, partition by partition."""
         level = "read_committed" if committed else "read_uncommitted"
-        with_eof = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "isolation.level": level}
-        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "log_level": 0, **with_eof})
+        with_eof = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10}
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "reader", "isolation.level": level, "log_level": 0}
+        reader = Consumer(settings | with_eof)
         partitions = reader.list_topics(topic, WAIT_S_MAX).topics[topic].partitions
         reader.assign([TopicPartition(topic, number, 0) for number in partitions])
         values, ended = list[str](), 0
@@ -84,7 +92,19 @@ class Kafka:
     def commit_start(self, group: str, topic: str, partitions: int = 1) -> None:
         """Give a group a position at the start, which at most once does not choose by itself."""
         member = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
-        member.commit(offsets=[TopicPartition(topic, number, 0) for number in range(partitions)], asynchronous=False)
+        starts = [TopicPartition(topic, number, 0) for number in range(partitions)]
+
+        def is_committed() -> bool:
+            try:
+                member.commit(offsets=starts, asynchronous=False)
+            except KafkaException as error:
+                # A node that was struck before may be taking its groups up again.
+                if error.args[0].code() not in COORDINATOR_AWAY:
+                    raise
+                return False
+            return True
+
+        eventually(is_committed, 60, what="the group's coordinator takes offsets")
         member.close()
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int:

@@ -3,7 +3,9 @@
 from tests.clients.fixtures import cluster, driver, drivers, jvms, make_topic, topic
 from tests.features.clusters import apache_kafka, embedded_kafka, faulty, kafka
 from tests.features.kills import workers
+from tests.features.storing import store
 from tests.features.tickets import libraries, producer_of, tickets
+from tests.support.postgres import postgres
 
 __all__ = [
     "apache_kafka",
@@ -16,7 +18,9 @@ __all__ = [
     "kafka",
     "libraries",
     "make_topic",
+    "postgres",
     "producer_of",
+    "store",
     "tickets",
     "topic",
     "workers",

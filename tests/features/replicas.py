@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 import semel
-from semel.broker.cluster_state import PartitionState
+from semel.broker.metadata.cluster_state import PartitionState
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_topics import (
     CreatableTopic,

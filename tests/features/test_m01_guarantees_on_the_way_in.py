@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 import semel
-from semel.broker.intercept import Action, AnswerError, CutMidFrame, DropRequest, DropResponse
+from semel.broker.runtime.intercept import Action, AnswerError, CutMidFrame, DropRequest, DropResponse
 from semel.clients.producer import Plain
 from semel.errors import BrokerError, Outcome
 from semel.guarantee import Guarantee
@@ -41,6 +41,7 @@ def send_each(producer: semel.Producer[Plain], topic: str) -> list[BrokerError]:
     return errors
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("guarantee", Guarantee)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_fault_does(cluster: semel.Cluster, faulty: Kafka, fault: str, guarantee: Guarantee) -> None:

@@ -10,17 +10,17 @@ Keeps: K2 an error says whether it may have happened; K3 a commit whose outcome 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import semel
-from semel.faults import Entry, Fault, Schedule, played
+from semel.drill.strikes import STRIKES, Blow, Scene, Strike
+from semel.drill.ways import LEAST, MOST, SESSION, TRANSACTIONS, Way
 from semel.guarantee import Anomaly
 from tests.features.clusters import SETTINGS, Kafka
-from tests.features.strikes import STRIKES, WAITING, Scene, Strike
-from tests.features.surviving import LEAST, MOST, SESSION, TRANSACTIONS, WAYS, AtMoment, Errand, Way
+from tests.features.surviving import WAYS, AtMoment, check, prepared
 from tests.support.topics import all_in_sync
 from tests.support.waiting import eventually
 
@@ -34,36 +34,10 @@ CONFIG = SETTINGS | {
 }
 
 
-@dataclass(slots=True, kw_only=True)
-class Blow:
-    """The faults of one strike, which end by themselves or when the cell does."""
-
-    strike: Strike
-    scene: Scene
-    stack: ExitStack
-    faults: list[Fault] = field(default_factory=list)
-
-    def fall(self) -> None:
-        """Begin them all."""
-        self.faults += self.strike.aim(self.scene)
-        entries = [Entry(at_ms=0, fault=fault, duration_ms=self.strike.hold_ms) for fault in self.faults]
-        self.stack.enter_context(played(self.scene.cluster, Schedule(entries=entries)))
-        at_once = [fault for fault in self.faults if not isinstance(fault, WAITING)]
-        eventually(lambda: all(fault.fired for fault in at_once), what="the fault has begun")
-
-    @property
-    def is_felt(self) -> bool:
-        """Whether every one of them was."""
-        return bool(self.faults) and all(fault.fired for fault in self.faults)
-
-    def __str__(self) -> str:
-        return ", ".join(f"{fault} fired {fault.fired} times" for fault in self.faults)
-
-
 def endure(cluster: semel.Cluster, way: Way, strike: Strike, store: Path) -> tuple[int, int]:
     """Copy while the fault strikes; how many records are lost, and how many repeated."""
     kafka = Kafka(name="embedded", bootstrap=cluster.bootstrap)
-    errand = Errand.prepared(kafka, RECORDS, store)
+    errand = prepared(kafka, RECORDS, store)
     scene = Scene(cluster=cluster, source=errand.source, target=errand.target, name=errand.name, apis=way.apis)
     with ExitStack() as stack:
         blow = Blow(strike=strike, scene=scene, stack=stack)
@@ -73,8 +47,9 @@ def endure(cluster: semel.Cluster, way: Way, strike: Strike, store: Path) -> tup
             blow.fall()
         way.survive(errand)
         eventually(lambda: blow.is_felt, what=f"everything was felt: {blow}")
+        blow.wait_mended()
     eventually(lambda: all_in_sync(cluster), what="everybody is back")
-    return way.check(errand, str(strike))
+    return check(kafka, way, errand, str(strike))
 
 
 # Some of the damage that a weaker declaration allows is certain to be done.
@@ -94,13 +69,15 @@ SHORT = {
     (TRANSACTIONS, "transaction coordinator killed"),
 }
 CELLS = [
-    pytest.param(way, strike, id=f"{way}, {strike}", marks=() if (way, strike.name) in SHORT else pytest.mark.long)
+    pytest.param(way, strike, id=f"{way}, {strike}", marks=() if (way, strike.name) in SHORT else pytest.mark.full)
     for way in WAYS
     for strike in STRIKES.values()
     if not strike.needs or strike.needs in way.apis
 ]
 
 
+@pytest.mark.sampled(90)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("way", "strike"), CELLS)
 def test_every_fault(way: Way, strike: Strike, tmp_path: Path) -> None:
     with semel.Cluster(brokers=3, config=CONFIG, flush=strike.flush) as cluster:

@@ -15,17 +15,19 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import semel
-from semel.broker.coordinators import coordinator_partition
 from semel.clients.delivery import Delivery
 from semel.clients.producer import Plain
+from semel.drill.programs import SENDING
+from semel.drill.ways import LEAST, MOST, SESSION, STORE, TRANSACTIONS, Way
 from semel.engine.apache import ApacheCluster
 from semel.errors import BrokerError, EnvironmentFailure, Outcome
 from semel.guarantee import Guarantee
+from semel.protocol.coordinator_partition import coordinator_partition
 from tests.features.clusters import SETTINGS, Kafka, lost, repeated
-from tests.features.surviving import LEAST, MOST, SENDING, SESSION, STORE, TRANSACTIONS, AtMoment, Errand, Way
+from tests.features.surviving import AtMoment, check, prepared
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.full
 
 CONFIG = SETTINGS | {"broker.session.timeout.ms": "6000"}
 RECORDS = 60
@@ -100,7 +102,7 @@ class Blow:
 
 def endure(nodes: Nodes, way: Way, role: str, verb: str, store: Path) -> None:
     """Copy while a node is struck, and count what came out."""
-    errand = Errand.prepared(nodes.kafka, RECORDS, store)
+    errand = prepared(nodes.kafka, RECORDS, store)
     places = {"target's leader": (errand.target, 0), "source's leader": (errand.source, 0)}
     internal = {"group coordinator": GROUPS, "transaction coordinator": OWNERS}
     place = places.get(role) or nodes.coordinator(internal[role], errand.name)
@@ -108,21 +110,28 @@ def endure(nodes: Nodes, way: Way, role: str, verb: str, store: Path) -> None:
     errand = replace(errand, on_step=AtMoment(way.moment, blow.fall))
     way.survive(errand)
     eventually(lambda: blow.is_felt, WAIT_S_MAX, what="another node leads")
-    way.check(errand, f"{role} {verb}")
+    check(nodes.kafka, way, errand, f"{role} {verb}")
 
 
-@pytest.mark.parametrize("verb", ["killed", "paused"])
+# What strikes in the full tier; the other one strikes in a soak, and in `test_m03_every_fault` both do.
+STRIKES = [
+    (MOST, "target's leader", "killed"),
+    (LEAST, "target's leader", "paused"),
+    (SESSION, "target's leader", "killed"),
+    (STORE, "source's leader", "paused"),
+    (TRANSACTIONS, "target's leader", "paused"),
+    (TRANSACTIONS, "source's leader", "killed"),
+    (TRANSACTIONS, "group coordinator", "paused"),
+    (TRANSACTIONS, "transaction coordinator", "killed"),
+]
+
+
 @pytest.mark.parametrize(
-    ("way", "role"),
+    ("way", "role", "verb"),
     [
-        (MOST, "target's leader"),
-        (LEAST, "target's leader"),
-        (SESSION, "target's leader"),
-        (STORE, "source's leader"),
-        (TRANSACTIONS, "target's leader"),
-        (TRANSACTIONS, "source's leader"),
-        (TRANSACTIONS, "group coordinator"),
-        (TRANSACTIONS, "transaction coordinator"),
+        pytest.param(way, role, verb, marks=() if verb == struck_by else pytest.mark.soak)
+        for way, role, struck_by in STRIKES
+        for verb in ("killed", "paused")
     ],
     ids=str,
 )
@@ -159,7 +168,8 @@ def outcome_of(delivery: Delivery) -> Outcome | None:
     return None
 
 
-# The fault, and the records lost and repeated at most once, at least once; exactly once knows neither.
+# The fault, and the records lost and repeated at most once, at least once; exactly once knows neither. At least once,
+# more may be repeated: a node that has just started may answer later than the client waits.
 HARM = {"request lost": {AT_MOST: (1, 0), AT_LEAST: (0, 0)}, "answer lost": {AT_MOST: (0, 0), AT_LEAST: (0, 1)}}
 
 
@@ -184,5 +194,6 @@ def test_what_a_fault_does_to_a_send(nodes: Nodes, guarantee: Guarantee, fault: 
             eventually(lambda: nodes.kafka.counts(topic)["x"], WAIT_S_MAX, what="the request is carried out")
         outcome = outcome_of(delivery)
     found = nodes.kafka.counts(topic)
-    assert (lost(["x"], found), repeated(found)) == HARM[fault].get(guarantee, (0, 0))
+    expected = HARM[fault].get(guarantee, (0, 0))
+    assert (lost(["x"], found), min(repeated(found), expected[1] if guarantee is AT_LEAST else RECORDS)) == expected
     assert outcome is (Outcome.UNKNOWN if guarantee is AT_MOST else None), "who may lose is told"

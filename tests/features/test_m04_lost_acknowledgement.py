@@ -4,7 +4,7 @@ A plain producer leaves a duplicate; an idempotent one leaves one record and lea
 """
 
 import semel
-from semel.broker.intercept import CutMidFrame, DropRequest, DropResponse
+from semel.broker.runtime.intercept import CutMidFrame, DropRequest, DropResponse
 from tests.clients.choice import each
 from tests.clients.drivers.face import Driver, Sent
 

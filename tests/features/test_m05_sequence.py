@@ -7,7 +7,7 @@ Without a producer id the broker has nothing to compare, and takes whatever come
 import pytest
 
 import semel
-from semel.broker.intercept import DropRequest
+from semel.broker.runtime.intercept import DropRequest
 from semel.protocol.error_codes import ErrorCode
 from tests.clients.choice import each
 from tests.clients.drivers.face import Driver, Sent

@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 import semel
-from semel.broker.intercept import DropResponse
+from semel.broker.runtime.intercept import DropResponse
 from semel.errors import ProtocolError
 from semel.protocol import compression, lz4_frames
 from semel.protocol.compression import Codec
@@ -36,6 +36,7 @@ def rubbish(batch: bytes) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(("driver", "codec"), TRIES, indirect=["driver"])
 def test_a_lost_acknowledgement_with_every_client(
     cluster: semel.Cluster, driver: Driver, topic: str, codec: str

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import semel
-from semel.broker.intercept import DropResponse
+from semel.broker.runtime.intercept import DropResponse
 from semel.errors import ConfigError, GuaranteeError
 from semel.guarantee import Guarantee
 from tests.features.clusters import Kafka, repeated

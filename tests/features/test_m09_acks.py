@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import semel
-from semel.broker.intercept import DropRequest
+from semel.broker.runtime.intercept import DropRequest
 from tests.clients.drivers.face import Driver, Sent
 from tests.features.replicas import Replicas, create_replicated, repair, survivors
 from tests.support.waiting import eventually

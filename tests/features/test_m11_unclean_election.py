@@ -63,6 +63,7 @@ def test_unclean_acknowledged_records_are_lost_and_counted(driver: Driver, repli
     assert replicas.end_offset(leader) == replicas.end_offset(survivor), "the old leader's log was cut"
 
 
+@pytest.mark.quick(1)
 @survivors
 def test_clean_the_partition_waits_and_nothing_is_lost(
     cluster: semel.Cluster, driver: Driver, replicas: Replicas

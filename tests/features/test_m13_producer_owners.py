@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import semel
-from semel.broker.intercept import Delay, DropRequest
+from semel.broker.runtime.intercept import Delay, DropRequest
 from semel.clients.producer import Transactional
 from semel.clients.steps import ClientStep, OnStep, ignore_step
 from semel.errors import ConfigError, FencedError, Outcome, OutcomeUnknownError
@@ -63,6 +63,7 @@ def test_a_restarted_producer_does_its_work_once(kafka: Kafka, has_id: bool) -> 
     assert kafka.values(topic) == ["order 1"] * (1 if has_id else 2)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("paused_at", ["before begin", "after begin", "after send"])
 def test_the_older_owner_is_fenced_and_writes_nothing(kafka: Kafka, paused_at: str) -> None:
     topic = kafka.topic()
@@ -199,6 +200,7 @@ def test_a_commit_that_never_arrived_is_aborted_by_the_next_owner(cluster: semel
     assert faulty.values(topic) == ["order 2"], "the coordinator never heard of the commit, so it did not happen"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("happened", [True, False], ids=["it happened", "it did not"])
 def test_a_batch_in_an_unknown_commit_is_handed_out_again_only_if_it_did_not_happen(
     cluster: semel.Cluster, faulty: Kafka, happened: bool

@@ -23,6 +23,7 @@ def wake(zombie: TransactionalProducer, *, begins: bool) -> None:
     zombie.commit()
 
 
+@pytest.mark.quick(6)
 @EACH
 @pytest.mark.parametrize("paused_at", ["before begin", "after begin", "after send", "after commit"])
 def test_a_zombie_writes_nothing(

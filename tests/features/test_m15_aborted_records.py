@@ -14,6 +14,7 @@ from tests.features.tickets import MakeProducer
 from tests.support.topics import produce
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("reader", [*NAMES, OLD_JAVA])
 @pytest.mark.parametrize("library", ["confluent", LIBRARIES[0]])
 def test_readers_of_both_levels(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import semel
-from semel.broker.intercept import Action, Delay, DropRequest, Hook, Seen
+from semel.broker.runtime.intercept import Action, Delay, DropRequest, Hook, Seen
 from semel.protocol.message import Message
 from semel.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.features.producers import LIBRARIES, TransactionalProducer
@@ -77,6 +77,8 @@ def run_ended(producer: TransactionalProducer, killer: Killer, name: str) -> Non
     producer.flush()
 
 
+@pytest.mark.sampled(30)
+@pytest.mark.quick(10)
 @OUTCOMES
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("library", LIBRARIES)

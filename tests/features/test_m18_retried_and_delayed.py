@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 import semel
-from semel.broker.intercept import Action, CutMidFrame, Delay, DropRequest, DropResponse, Seen
+from semel.broker.runtime.intercept import Action, CutMidFrame, Delay, DropRequest, DropResponse, Seen
 from semel.protocol.error_codes import ErrorCode
 from tests.features.producers import JAVA, LIBRARIES, TransactionalProducer
 from tests.features.reading import committed_offset, seen, wait_complete
@@ -73,6 +73,8 @@ def sell(producer: TransactionalProducer, number: int) -> None:
     producer.commit() if number % 2 == 0 else producer.abort()
 
 
+@pytest.mark.sampled(96)
+@pytest.mark.quick(16)
 @pytest.mark.parametrize(
     ("library", "step", "fault"), CASES, ids=[f"{library}-{step}-{fault}" for library, step, fault in CASES]
 )

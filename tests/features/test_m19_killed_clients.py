@@ -37,6 +37,7 @@ def tell(capsys: pytest.CaptureFixture[str], kafka: Kafka, way: Way, toll: Toll)
         sys.stdout.write(f"{line}, repeated {toll.repeated}\n")
 
 
+@pytest.mark.quick(2)
 @EACH_WAY
 def test_killed_at_every_step(kafka: Kafka, workers: Workers, way: Way, tmp_path: Path) -> None:
     deaths = [(kill_at, step) for step in way.steps for kill_at in (1, 2)]
@@ -45,6 +46,7 @@ def test_killed_at_every_step(kafka: Kafka, workers: Workers, way: Way, tmp_path
     judge(way, toll)
 
 
+@pytest.mark.full
 @EACH_WAY
 def test_killed_200_times_at_random(
     embedded_kafka: Kafka, workers: Workers, way: Way, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -57,7 +59,7 @@ def test_killed_200_times_at_random(
     judge(way, toll)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @EACH_WAY
 def test_killed_200_times_on_apache_kafka(
     apache_kafka: Kafka, workers: Workers, way: Way, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -69,6 +71,7 @@ def test_killed_200_times_on_apache_kafka(
     judge(way, toll)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("way", "step", "harm"),
     [

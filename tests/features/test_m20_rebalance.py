@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ HASTY_MS, PATIENT_MS = 700, 60_000  # how long a member may work on a batch
 SESSION_MS_MAX = 10_000
 NEVER_MS = 3_600_000
 LEAST, EXACTLY = Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
+AT_WORK: dict[semel.Consumer, Iterator[Batch]] = {}
 
 
 @contextmanager
@@ -59,8 +60,9 @@ def values(batch: Batch) -> list[str]:
 
 
 def first_of(consumer: semel.Consumer, records: int = RECORDS) -> Batch:
-    """Take a batch and keep it: the member is at work now."""
-    return next(consumer.batches(records_max=records, idle_ms_max=20_000))
+    """Take a batch and keep it: the member is at work now, for its loop is not over."""
+    AT_WORK[consumer] = consumer.batches(records_max=records, idle_ms_max=20_000)
+    return next(AT_WORK[consumer])
 
 
 def take_over(kafka: Kafka, topic: str, guarantee: Guarantee, stack: ExitStack) -> tuple[semel.Consumer, Batch]:
@@ -100,6 +102,7 @@ class Closing:
         self.client.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("instance", [None, "one"], ids=["dynamic", "static"])
 def test_an_expelled_member_hears_of_it_before_the_library_closes(kafka: Kafka, instance: str | None) -> None:
     """Heard of while closing it stops the whole process for ever, one time in a hundred."""
@@ -115,6 +118,7 @@ def test_an_expelled_member_hears_of_it_before_the_library_closes(kafka: Kafka, 
     assert closing.served == 1
 
 
+@pytest.mark.full
 def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> None:
     """The second member gets the partition when the first has finished its batch, and nothing is done twice."""
     topic = kafka.topic()
@@ -136,6 +140,7 @@ def test_a_member_that_is_kept_alive_finishes_its_work_first(kafka: Kafka) -> No
     assert slow.commits_refused == 0
 
 
+@pytest.mark.quick(1)
 def test_a_batch_that_was_paused_and_given_up_is_read_again(kafka: Kafka) -> None:
     """The pause of the keep-alive must not undo the way back."""
     topic = kafka.topic()
@@ -160,6 +165,7 @@ def read(consumer: semel.Consumer) -> list[str]:
     return [value for batch in consumer.batches(idle_ms_max=2_500) for value in values(batch)]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("exact", [True, False], ids=["offsets in the transaction", "offsets apart"])
 def test_a_transaction_of_an_expelled_member_is_refused(kafka: Kafka, exact: bool) -> None:
     """Without offsets in the transaction the group cannot refuse it, and both copies are there for good."""
@@ -202,7 +208,8 @@ def test_a_store_refuses_the_expelled_member(kafka: Kafka, tmp_path: Path) -> No
         keep(stores[1], first_of(second))
         with pytest.raises(FencedError, match="not where the batch begins"):
             keep(stores[0], work)
-        kept = [line for (line,) in stores[0].connection.execute("SELECT line FROM results")]
+        with closing(stores[0].connect()) as connection:
+            kept = [line for (line,) in connection.execute("SELECT line FROM results")]
     assert kept == wanted
 
 

@@ -5,12 +5,13 @@ Keeps: K9 inside the window a key is admitted once, also across crashes, restart
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import semel
-from semel.broker.intercept import DropResponse
+from semel.broker.runtime.intercept import DropResponse
 from semel.guarantee import Guarantee
 from tests.features.clusters import Kafka
 
@@ -44,7 +45,8 @@ def book(kafka: Kafka, topic: str, store: semel.SqliteStore, *, how: str, crash_
 
 
 def entries(store: semel.SqliteStore, table: str) -> int:
-    return int(store.connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    with closing(store.connect()) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 @pytest.fixture
@@ -54,6 +56,7 @@ def store(tmp_path: Path) -> semel.SqliteStore:
     return made
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("how", "times"), [("once", 1), ("upsert", 1), ("blindly", 2)])
 def test_duplicates_arrive_and_effects_happen(kafka: Kafka, store: semel.SqliteStore, how: str, times: int) -> None:
     topic = kafka.topic(2)

@@ -105,6 +105,7 @@ def sell_all(
     return Counter(seen(cluster, "seats")), deaths
 
 
+@pytest.mark.quick(4)
 @EACH
 @pytest.mark.parametrize("dies_at", STEPS)
 def test_every_request_is_served_once(

@@ -7,8 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import semel
-from semel.sinks.base import CommitStep
-from semel.spark.micro_batch import MicroBatchRun
+from semel.sinks.base import CommitStep, RowsAhead
 from tests.spark.conftest import spark
 from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, new_topics, number_of, read_all
 
@@ -37,6 +36,7 @@ def job(spark: SparkSession, cluster: semel.Cluster, folder: Path, *partitions: 
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread", "source"])
 def test_every_record_once_over_a_crash(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, partitioning: str
@@ -59,9 +59,10 @@ def test_every_record_once_over_a_crash(
 @pytest.fixture
 def writers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Choose how many tasks write, whatever the size of the micro-batch."""
-    return lambda count: monkeypatch.setattr(MicroBatchRun, "_writers", lambda _: count)
+    return lambda count: monkeypatch.setattr(RowsAhead, "writers", lambda *_: count)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", [("keyed", 1), ("spread", 2), ("keyed", 3), ("spread", 4)])
 def test_any_parallelism(
     spark: SparkSession,
@@ -80,6 +81,7 @@ def test_any_parallelism(
     check_once(copy.output(), NUMBERS, ordered=partitioning == "keyed")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("count", [1, 3])
 def test_keys_keep_their_order_when_partitions_are_split(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None], count: int
@@ -92,6 +94,7 @@ def test_keys_keep_their_order_when_partitions_are_split(
     check_once(copy.output(), NUMBERS, ordered=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("count", [1, 2])
 def test_keys_keep_their_order_behind_a_shuffle_of_one_s_own(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None], count: int
@@ -121,6 +124,7 @@ def test_a_split_partition_is_written_by_one_task_all_the_same(
     assert {(number_of(one) % 7 % 3, one.partition) for one in found} == {(0, 0), (1, 1), (2, 2)}
 
 
+@pytest.mark.full
 def test_several_topics_in_one_transaction(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     copy = job(spark, cluster, tmp_path, 3, 2, partitioning="keyed")
     even, odd = copy.outputs
@@ -158,6 +162,7 @@ def test_all_columns_travel(spark: SparkSession, cluster: semel.Cluster, tmp_pat
     assert sum(one.key is None for one in found) == 3
 
 
+@pytest.mark.full
 def test_spark_s_own_source_works_too(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     copy = job(spark, cluster, tmp_path, partitioning="keyed")
     copy.format = "kafka"
@@ -166,6 +171,7 @@ def test_spark_s_own_source_works_too(spark: SparkSession, cluster: semel.Cluste
     check_once(copy.output(), NUMBERS, ordered=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_more_rows_than_one_task_takes(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, partitioning: str

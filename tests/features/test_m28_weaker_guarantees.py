@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import semel
-from semel.broker.intercept import DropResponse
+from semel.broker.runtime.intercept import DropResponse
 from semel.sinks.base import CommitStep
 from tests.spark.conftest import spark
 from tests.spark.sink_jobs import Job, KillAfter, check_once, fill, number_of
@@ -60,6 +60,7 @@ def test_exactly_once_does_neither(copy: Job) -> None:
     assert counts(copy) == {1: 60}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("guarantee", "wanted"), [("at_most_once", {1}), ("at_least_once", {1, 2}), ("exactly_once", {1})]
 )

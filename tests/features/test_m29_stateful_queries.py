@@ -60,6 +60,7 @@ def test_windows_in_append_mode(query: Job) -> None:
     assert keys[:2] == [0, 600]
 
 
+@pytest.mark.full
 def test_drop_duplicates(query: Job) -> None:
     fill(query.bootstrap, query.source, NUMBERS)
     query.shape = lambda rows: rows.select("key", "value").dropDuplicates(["value"])
@@ -67,6 +68,7 @@ def test_drop_duplicates(query: Job) -> None:
     check_once(query.output(), NUMBERS, ordered=False)
 
 
+@pytest.mark.full
 def test_a_join_of_two_streams(query: Job, cluster: semel.Cluster) -> None:
     (other,) = new_topics(cluster.bootstrap, 3)
     fill(cluster.bootstrap, other, NUMBERS[::2])

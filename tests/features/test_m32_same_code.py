@@ -76,6 +76,7 @@ def judge(pipeline: Driven, guarantee: str) -> None:
 BOTH = pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 
 
+@pytest.mark.quick(1)
 @BOTH
 @pytest.mark.parametrize("kafka", ["embedded", "apache-1"])
 def test_spark_in_one_process(spark: SparkSession, place: Place, tmp_path: Path, kafka: str, guarantee: str) -> None:
@@ -89,11 +90,19 @@ def test_spark_in_one_process(spark: SparkSession, place: Place, tmp_path: Path,
     judge(pipeline, guarantee)
 
 
-@pytest.mark.long
-@BOTH
+@pytest.mark.parametrize(
+    "guarantee",
+    # What at least once allows does not depend on where Spark runs: it is shown in one process.
+    [pytest.param("exactly_once", marks=pytest.mark.full), pytest.param("at_least_once", marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize(
     ("kafka", "cluster"),
-    [("apache-3", "local[2]"), ("embedded", "local-cluster"), ("embedded", "standalone"), ("apache-3", "standalone")],
+    [
+        pytest.param("apache-3", "local[2]", marks=pytest.mark.soak),
+        ("embedded", "local-cluster"),
+        pytest.param("embedded", "standalone", marks=pytest.mark.soak),
+        ("apache-3", "standalone"),
+    ],
 )
 def test_spark_in_processes_of_its_own(place: Place, tmp_path: Path, kafka: str, cluster: str, guarantee: str) -> None:
     pipeline = driven(place, kafka, tmp_path, guarantee)

@@ -30,3 +30,4 @@ def good(served: ServedCluster) -> Iterator[RawClient]:
     with RawClient(served.bootstrap) as newcomer:
         check_served(newcomer)
     assert served.peak_bytes() < PEAK_BYTES_MAX
+    assert served.failures() == []

@@ -7,6 +7,8 @@ from semel.protocol.message import Message
 from semel.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from semel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from semel.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from semel.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from semel.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from semel.protocol.record_batch import DraftRecord, encode_batch
 from tests.hardening.raw import RawClient
 
@@ -60,4 +62,13 @@ def check_served(client: RawClient) -> None:
     assert [(row.name, row.error_code) for row in found.topics] == [("quiet", ErrorCode.NONE)]
     answer: Message = client.ask(fetch("quiet", bytes_max=MIB), FetchResponse, FETCH_VERSION)
     assert isinstance(answer, FetchResponse)
+    assert answer.error_code == ErrorCode.NONE
+
+
+def sign_in(client: RawClient, user: str = "alice", password: str = "secret") -> None:
+    """Authenticate, as the user of a secured cluster here unless another is named."""
+    shaken = client.ask(SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse, 1)
+    assert shaken.error_code == ErrorCode.NONE
+    token = f"\0{user}\0{password}".encode()
+    answer = client.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, 2)
     assert answer.error_code == ErrorCode.NONE

@@ -32,7 +32,7 @@ def _is_ready(file: HasFileno | int, event: int, seconds_max: float) -> bool:
     return bool(poll.poll(seconds_max * 1000))
 
 
-def eventually(condition: Callable[[], T | None], seconds_max: float = 20.0, *, what: str = "") -> T:
+def eventually(condition: Callable[[], T | None], seconds_max: float = 60.0, *, what: str = "") -> T:
     """Ask `condition` again and again until its answer is true, and return that answer; fail after the limit."""
     deadline = time.monotonic() + seconds_max
     while True:

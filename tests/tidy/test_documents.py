@@ -3,12 +3,15 @@
 import ast
 import importlib
 import pkgutil
+import re
 import sys
 
 import pytest
+from kio.schema.index import schema_name_map
+from kio.static.constants import EntityType
 
 import semel
-from semel.broker.registry import apis
+from semel.broker.network.registry import apis
 from semel.protocol import messages
 from semel.protocol.message import Message
 from tests.tidy.documents import (
@@ -25,6 +28,17 @@ from tests.tidy.documents import (
 )
 from tests.tidy.measure import parse
 from tests.tidy.project import PACKAGE, ROOT, assert_silent, project_files, shown, source_files, text_of
+
+
+def protocol_apis() -> dict[int, str]:
+    """Every API that the protocol has, by key, as kio's schema knows them."""
+    found: dict[int, str] = {}
+    for versions in schema_name_map.values():
+        for entities in versions.values():
+            if EntityType.request in entities:
+                module, _, name = entities[EntityType.request].partition(":")
+                found[getattr(importlib.import_module(module), name).__api_key__] = name.removesuffix("Request")
+    return found
 
 
 def request_names() -> dict[int, str]:
@@ -67,6 +81,13 @@ def test_the_differences_page_says_not_served_of_exactly_those_that_are_not() ->
     assert_silent(complain_about_service(text_of(ROOT / "docs" / "DIFFERENCES.md"), apis()))
 
 
+def test_the_differences_page_lists_every_api_of_the_protocol_that_is_not_served() -> None:
+    page = text_of(ROOT / "docs" / "DIFFERENCES.md")
+    section = page.partition("## APIs that are not served")[2].partition("<a id=")[0]
+    listed = {int(key): name for key, name in re.findall(r"\b(\d+)\s([A-Z]\w+)", section)}
+    assert listed == {key: name for key, name in protocol_apis().items() if key not in apis()}
+
+
 def test_every_api_file_says_in_its_header_what_the_registry_says() -> None:
     complaints: list[str] = []
     files: set[str] = set()
@@ -86,13 +107,13 @@ def test_every_api_file_says_in_its_header_what_the_registry_says() -> None:
     assert files == {path.stem for path in (PACKAGE / "broker" / "api").glob("k[0-9]*.py")}
 
 
-DESIGN = "- **B1** text\n- **S2** (planned) text\n- **B12** text\n"
+DESIGN = "- **B1** text\n- **E2** (planned) text\n- **B12** text\n"
 
 
 @pytest.mark.parametrize(
     ("design", "test", "header", "complaints"),
     [
-        (DESIGN, "keeps B1 and B12", "M.\n\nKeeps: S2 said; B1 said", 0),
+        (DESIGN, "keeps B1 and B12", "M.\n\nKeeps: E2 said; B1 said", 0),
         (DESIGN, "keeps B12", "", 1),
         (DESIGN + "- **B1** again\n", "B1 B12", "", 1),
         (DESIGN, "B1 B12", "M.\n\nKeeps: B1 said;\n       L7 said", 1),

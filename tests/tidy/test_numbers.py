@@ -8,6 +8,7 @@ import pytest
 
 from tests.tidy.measure import LONG_LINES, Module, complain_about_row, measure_module, measure_row
 from tests.tidy.project import assert_silent, shown, source_files, text_of
+from tests.tidy.reading import Reading, measure_reading
 
 ALLOWED = Path(__file__).with_name("long_functions.toml")
 
@@ -40,6 +41,26 @@ def test_semels_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\n{row}\n")
     assert_silent(complain_about_row(row))
+
+
+# Measured in the same way before the broker had rooms.
+BEFORE = Reading(modules=481, median_lines=85, short_modules=110, comments_per_100_lines=0.92, private_called_once=0.68)
+
+
+def test_the_code_is_no_harder_to_read_than_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    now = measure_reading(text_of(path) for path in source_files())
+    with capsys.disabled():
+        sys.stdout.write(f"\nbefore: {BEFORE}\nnow:    {now}\n")
+    assert_silent(now.complain(BEFORE))
+
+
+def test_code_that_is_cut_up_is_seen() -> None:
+    short = '"""M."""\ndef _f() -> None:\n    pass\n_f()\n'
+    full = '"""M."""\n# Why.\ndef _f() -> None:\n    pass\n_f()\n_f()\n' + "x = 1\n" * 90
+    worse, better = measure_reading([short]), measure_reading([full])
+    assert len(worse.complain(better)) == 4
+    assert better.complain(worse) == []
+    assert measure_reading([short, '"""Only said."""\n']).modules == 1
 
 
 def test_every_function_over_70_lines_is_on_the_list_with_a_reason() -> None:

@@ -2,9 +2,11 @@
 
 import importlib
 import inspect
+import json
 import pickle
 import pkgutil
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +25,7 @@ from semel.errors import (
     ProtocolError,
     SemelError,
     SinkError,
+    install_command,
 )
 from semel.protocol.error_codes import ErrorCode
 from semel.wire.topology import TopicPartition
@@ -110,7 +113,25 @@ def test_a_guarantee_error_leads_to_the_explanation_of_its_rule() -> None:
 def test_a_missing_extra_names_the_command_that_brings_it() -> None:
     error = MissingExtraError.of("delta", "the Delta Lake sink")
     assert str(error).splitlines()[0] == "the Delta Lake sink needs the extra 'delta'"
-    assert error.next_command == "pip install 'semel[delta]'"
+    assert error.next_command == install_command("delta")
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, 'pip install "semel[delta]"'),
+        ({"url": "file:///a%20b/semel", "dir_info": {}}, 'pip install "/a b/semel[delta]"'),
+        ({"url": "file:///a/semel", "dir_info": {"editable": True}}, 'pip install -e "/a/semel[delta]"'),
+        (
+            {"url": "https://example.org/semel", "vcs_info": {"vcs": "git", "commit_id": "1"}},
+            'pip install "semel[delta] @ git+https://example.org/semel"',
+        ),
+    ],
+)
+def test_an_extra_is_installed_the_way_semel_was(origin: object, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = None if origin is None else json.dumps(origin)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
+    assert install_command("delta") == command
 
 
 def test_a_protocol_error_says_where_as_far_as_it_is_known() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from semel.protocol.columns import partition_keys
-from semel.protocol.murmur2 import murmur2, partition_of
+from tests.support.murmur2 import murmur2, partition_of
 from tests.vectors.cases import Json, unpack
 
 PATH = Path(__file__).resolve().parent / "data" / "murmur2.json"

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from tests.differential.scripts import (
+    acls,
     consumer_groups,
     group_offsets,
     groups,
+    quotas,
     reading,
     records,
     settings,
@@ -22,7 +24,9 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **groups.SCRIPTS,
     **consumer_groups.SCRIPTS,
     **group_offsets.SCRIPTS,
+    **quotas.SCRIPTS,
     **settings.SCRIPTS,
     **transactions.SCRIPTS,
     **visibility.SCRIPTS,
+    **acls.SCRIPTS,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from semel.broker.config import BROKER_KEYS
+from semel.broker.metadata.config import BROKER_KEYS
 from semel.protocol.message import decode_at
 from semel.protocol.messages.alter_configs import (
     AlterableConfig,

@@ -19,6 +19,10 @@ WAIT_S_MAX = 60
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[dict[str, str]]:
+    yield from started_here(tmp_path)
+
+
+def started_here(tmp_path: Path) -> Iterator[dict[str, str]]:
     """An environment whose clusters are its own; whatever still runs at the end is stopped."""
     environment = {**os.environ, "SEMEL_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
     yield environment
@@ -101,3 +105,13 @@ def test_port_in_use_is_said(home: dict[str, str]) -> None:
         taken.listen()
         ran = semel(home, "start", "--brokers", "1", "--port", str(taken.getsockname()[1]))
     assert ran.returncode == ExitCode.ENVIRONMENT, ran.stderr
+
+
+def test_of_two_starts_of_one_name_only_one_says_that_it_did(home: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "semel", "cluster", "start", "--detach", "--port", "0", "--brokers", "1"]
+    starts = [
+        subprocess.Popen(command, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    said = [start.communicate(timeout=WAIT_S_MAX)[0].strip() for start in starts]
+    assert sorted(start.returncode for start in starts) == [ExitCode.HELD, ExitCode.ENVIRONMENT]
+    assert [row["bootstrap"] for row in listed(home)] == [text for text in said if text]

@@ -159,6 +159,7 @@ def test_json_says_what_was_done(cluster: Elsewhere) -> None:
     [
         (["kill", "9"], "broker 9 is not running"),
         (["split", "1", "9"], "there is no broker 9"),
+        (["split", "2", "2"], "2 cannot be cut off from itself"),
         (["move-leader", "nowhere", "0", "1"], "there is no partition nowhere-0"),
         (["slow-disk", "1", "-5"], "sync_ms=-5"),
         (["fill-disk", "1", "--room", "-1"], "room_bytes=-1"),
@@ -207,3 +208,19 @@ def test_a_cluster_that_does_not_run_cannot_be_broken(cluster: Elsewhere) -> Non
     done = cluster.semel("kill", "1", "--name", "other")
     assert done.returncode == ExitCode.ENVIRONMENT
     assert "no cluster named 'other' runs" in done.stderr
+
+
+def test_status_shows_killed_and_paused_brokers(cluster: Elsewhere) -> None:
+    def states() -> object:
+        return json.loads(cluster.semel("status", "--format", "json").stdout)["clusters"][0]["broker_states"]
+
+    assert "all run" in cluster.semel("status").stdout
+    cluster.do("kill", "2")
+    cluster.do("pause", "3")
+    try:
+        assert "broker 2 killed, broker 3 paused" in cluster.semel("status").stdout
+        assert states() == {"1": "running", "2": "killed", "3": "paused"}
+    finally:
+        cluster.do("resume", "3")
+        cluster.do("restart", "2")
+    assert states() == {"1": "running", "2": "running", "3": "running"}

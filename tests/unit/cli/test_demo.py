@@ -58,6 +58,7 @@ def result(guarantee: Guarantee, *, killed: bool = True, counted: Count | None =
     return demo.Run(guarantee=guarantee, killed=killed, count=counted or usual)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("folder")
 def test_a_killed_driver_doubles_at_least_once_and_nothing_exactly_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--orders", str(ORDERS), "--format", "json"]) == ExitCode.HELD
@@ -80,6 +81,7 @@ def test_a_killed_driver_doubles_at_least_once_and_nothing_exactly_once(capsys: 
     assert err.count("driver killed") == len(demo.GUARANTEES)
 
 
+@pytest.mark.full
 def test_an_interrupted_demo_leaves_neither_process_nor_folder(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "semel", "demo", "--orders", str(ORDERS)],

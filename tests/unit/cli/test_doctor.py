@@ -14,7 +14,7 @@ import pytest
 from semel.cli import diagnosis, doctor, main
 from semel.cli.diagnosis import Diagnosis, Level
 from semel.cli.exit_code import ExitCode
-from semel.errors import EnvironmentFailure
+from semel.errors import EnvironmentFailure, install_command
 from semel.protocol.kernels import cache as kernel_cache
 
 
@@ -119,7 +119,7 @@ def test_kernels_without_numba_are_a_problem(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_missing_part_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     missing = diagnosis.examine_part("deltalake", "delta", "the Delta Lake sink")
-    assert (missing.level, missing.remedy) == (Level.NOTE, "pip install 'semel[delta]'")
+    assert (missing.level, missing.remedy) == (Level.NOTE, install_command("delta"))
 
 
 def test_a_closed_loopback_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +144,10 @@ def test_a_cache_folder_that_cannot_be_made_is_a_problem(monkeypatch: pytest.Mon
     assert diagnosis.examine_cache_folder().level is Level.PROBLEM
     monkeypatch.setenv("SEMEL_CACHE", str(tmp_path / "new" / "cache"))
     assert diagnosis.examine_cache_folder() == Diagnosis("cache folder", Level.OK, str(tmp_path / "new" / "cache"))
+    (tmp_path / "new" / "cache").chmod(0o777)
+    shared = diagnosis.examine_cache_folder()
+    assert (shared.level, "can be written by others" in shared.found) == (Level.PROBLEM, True)
+    assert "chmod go-w" in shared.remedy
 
 
 @pytest.mark.parametrize(("free_bytes", "level"), [(10**8, Level.PROBLEM), (10**9, Level.NOTE), (10**10, Level.OK)])

@@ -1,11 +1,13 @@
 """A folder in the cache is made once, by one maker, and never seen half made."""
 
 import fcntl
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from semel.engine import private
 from semel.engine.cache import cache_folder, keep_folder
 from semel.errors import EnvironmentFailure
 
@@ -97,3 +99,63 @@ def test_a_cache_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailure, match="SEMEL_CACHE"):
         keep_folder(tmp_path / "file" / "below" / "target", refuse)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_cache_that_others_can_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("SEMEL_CACHE", str(cache))
+    target = keep_folder(cache / "jars" / "target", write_one)
+    for place in (cache, cache / "jars", target):
+        place.chmod(mode)
+        with pytest.raises(EnvironmentFailure, match=rf"{place} can be written by others .*{mode:o}") as refused:
+            keep_folder(target, refuse)
+        assert "SEMEL_CACHE" in refused.value.next_command
+        place.chmod(0o755)  # to be read is no harm
+        assert keep_folder(target, refuse) == target
+
+
+def test_a_cache_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_folder(tmp_path / "cache" / "target", write_one)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 4711)  # as if this folder were another's
+    monkeypatch.setattr(private, "ROOT", -1)
+    with pytest.raises(EnvironmentFailure, match="belongs to user"):
+        keep_folder(tmp_path / "cache" / "target", refuse)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for place in ("linked", "dangling"):
+        with pytest.raises(EnvironmentFailure, match=f"{place} is a link"):
+            keep_folder(tmp_path / place / "target", refuse)
+        with pytest.raises(EnvironmentFailure, match=f"{place} is a link"):
+            keep_folder(tmp_path / place, refuse)
+    (tmp_path / "target.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(EnvironmentFailure, match=r"target\.lock is a link"):
+        keep_folder(tmp_path / "target", refuse)
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_folder_that_anybody_may_replace_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(EnvironmentFailure, match="which everybody can write to") as refused:
+        keep_folder(tmp_path / "shared" / "cache" / "target", refuse)
+    assert f"chmod o-w {tmp_path / 'shared'};" in refused.value.next_command
+    (tmp_path / "shared").chmod(0o1777)  # as /tmp: nobody can rename what is another's
+    keep_folder(tmp_path / "shared" / "cache" / "target", write_one)
+
+
+def test_new_folders_are_for_this_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        target = keep_folder(tmp_path / "a" / "b" / "target", write_one)
+    finally:
+        os.umask(before)
+    assert [oct(place.stat().st_mode & 0o777) for place in (target, *target.parents[:2])] == ["0o700"] * 3
+    assert keep_folder(target, refuse) == target

@@ -1,13 +1,17 @@
 """Jars come once, whole, and with a clear word when they do not come. A folder plays the Maven repository."""
 
+import re
 import shutil
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 import semel.engine.jars
-from semel.engine.jars import JAR_SETS, Coordinate, JarSet, class_path, fetch_jars
+from semel.engine import jar_digests
+from semel.engine.jars import JAR_SETS, Coordinate, JarSet, class_path, fetch_jars, folder_name
 from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError
 
 APP = Coordinate.parse("org.example:app:1.0")
@@ -31,6 +35,16 @@ def publish(repository: Path, coordinate: Coordinate, *needs: Coordinate) -> Non
         jar.writestr("content", str(coordinate))
 
 
+def pins_of(repository: Path) -> dict[str, dict[str, str]]:
+    """What a maintainer would have pinned."""
+    digests = {jar.name: sha256(jar.read_bytes()).hexdigest() for jar in repository.rglob("*.jar")}
+    return {
+        folder_name(APP, transitive=True): digests,
+        folder_name(APP, transitive=False): {"app-1.0.jar": digests["app-1.0.jar"]},
+        folder_name(TOOL, transitive=True): {"tool-2.0.jar": digests["tool-2.0.jar"]},
+    }
+
+
 @pytest.fixture(autouse=True)
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Publish `app`, which needs `tool`; the cache is empty and the network is not asked."""
@@ -38,6 +52,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     publish(folder, APP, TOOL)
     publish(folder, TOOL)
     (tmp_path / "settings.xml").write_text(SETTINGS.format(folder))
+    pins = pins_of(folder)
+    monkeypatch.setattr(jar_digests, "pinned", lambda: pins)
     monkeypatch.setenv("SEMEL_IVY_SETTINGS", str(tmp_path / "settings.xml"))
     monkeypatch.setenv("SEMEL_CACHE", str(tmp_path / "cache"))
     return folder
@@ -128,8 +144,74 @@ def test_a_wrong_coordinate_is_refused(text: str) -> None:
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(semel.engine.jars, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match=r"semel\[spark\]"):
+    with pytest.raises(MissingExtraError, match=r"\[spark\]"):
         fetch_jars(APP)
+
+
+def test_a_jar_that_the_repository_has_changed_is_not_kept(tmp_path: Path, repository: Path) -> None:
+    with ZipFile(repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.jar", "a") as jar:
+        jar.writestr("more", "planted")
+    with pytest.raises(EnvironmentFailure, match=r"tool-2\.0\.jar has another SHA-256") as refused:
+        fetch_jars(APP)
+    assert "the repository of" in refused.value.because
+    assert list((tmp_path / "cache" / "jars").glob("*/*")) == []
+
+
+def plant(folder: Path) -> str:
+    (folder / "aaa.jar").write_bytes(b"planted")
+    return r"aaa\.jar does not belong there"
+
+
+def change(folder: Path) -> str:
+    with (folder / "tool-2.0.jar").open("r+b") as jar:
+        jar.write(b"planted")
+    return r"tool-2\.0\.jar has another SHA-256"
+
+
+def take_away(folder: Path) -> str:
+    (folder / "tool-2.0.jar").unlink()
+    return r"tool-2\.0\.jar is missing"
+
+
+@pytest.mark.parametrize("harm", [plant, change, take_away])
+def test_a_jar_that_was_changed_in_the_cache_is_not_used(harm: Callable[[Path], str]) -> None:
+    folder = fetch_jars(APP)[0].parent
+    words = harm(folder)
+    with pytest.raises(EnvironmentFailure, match=words) as refused:
+        fetch_jars(APP)
+    assert f"rm -r {folder}" in refused.value.next_command
+    shutil.rmtree(folder)
+    assert names(fetch_jars(APP)) == ["app-1.0.jar", "tool-2.0.jar"]
+
+
+def test_a_folder_of_jars_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
+    folder = fetch_jars(APP)[0].parent
+    for place in (folder, folder.parent, tmp_path / "cache"):
+        place.chmod(0o770)
+        with pytest.raises(EnvironmentFailure, match="can be written by others"):
+            fetch_jars(APP)
+        place.chmod(0o700)
+    assert fetch_jars(APP)
+
+
+def test_jars_that_nobody_has_pinned_are_not_fetched_for_use() -> None:
+    with pytest.raises(EnvironmentFailure, match=r"(?s)nobody has pinned .*tool.*make pin-jars"):
+        fetch_jars(TOOL, transitive=False)
+
+
+def test_every_jar_of_every_set_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    pins = jar_digests.pinned()
+    for jar_set in JAR_SETS:
+        for coordinate in jar_set.coordinates:
+            jars = pins[folder_name(coordinate, jar_set.transitive)]
+            assert f"{coordinate.artifact}-{coordinate.version}.jar" in jars
+    by_name: dict[str, set[str]] = {}
+    for jars in pins.values():
+        for jar, digest in jars.items():
+            assert re.fullmatch("[0-9a-f]{64}", digest)
+            by_name.setdefault(jar, set()).add(digest)
+    assert [jar for jar, digests in by_name.items() if len(digests) != 1] == []
 
 
 def test_named_sets_have_their_own_names() -> None:

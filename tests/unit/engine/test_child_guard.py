@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from semel.engine.leash import Leash
+from semel.engine.child_guard import ChildGuard
 from tests.support.waiting import eventually
 
-PROGRAM = Path(__file__).with_name("leash_program.py")
+PROGRAM = Path(__file__).with_name("child_guard_program.py")
 
 
 def is_gone(pid: int) -> bool:
@@ -35,6 +35,7 @@ def open_folder() -> Iterator[str]:
         yield folder
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", ["bare", "apache", "postgres"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_server_ends_with_who_started_it(kind: str, number: signal.Signals, open_folder: str) -> None:
@@ -51,7 +52,7 @@ def test_a_server_ends_with_who_started_it(kind: str, number: signal.Signals, op
 def test_who_is_let_go_lives_on() -> None:
     server = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        Leash(server.pid).release()
+        ChildGuard(server.pid).release()
         assert server.poll() is None
     finally:
         server.kill()

@@ -36,11 +36,11 @@ def test_everything_from_a_thread(cluster: Cluster) -> None:
     assert sorted(cluster.core.brokers) == [1, 3]
     cluster.restart(2)
     assert sorted(cluster.core.brokers) == [1, 2, 3]
-    gates = [broker.gate for _, broker in sorted(cluster.core.brokers.items())]
+    all_pausing = [broker.pausing for _, broker in sorted(cluster.core.brokers.items())]
     cluster.pause(3)
-    assert [gate.closed for gate in gates] == [False, False, True]
+    assert [pausing.is_paused for pausing in all_pausing] == [False, False, True]
     cluster.resume(3)
-    assert [gate.closed for gate in gates] == [False, False, False]
+    assert [pausing.is_paused for pausing in all_pausing] == [False, False, False]
     cluster.split(1, 2, one_way=True)
     assert (cluster.core.links.is_open(1, 2), cluster.core.links.is_open(2, 1)) == (False, True)
     cluster.heal()

@@ -1,0 +1,134 @@
+"""`semel drill`: what a broken rule does is counted, and nothing is judged that did not happen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from semel.cli import main
+from semel.cli.drill_replay import verdict_of
+from semel.cli.drill_rules import RuleCell
+from semel.cli.exit_code import ExitCode
+from semel.drill.damage import running
+from semel.drill.damage.records import Damage
+from semel.drill.replay import Point, Struck
+from semel.errors import EnvironmentFailure
+
+
+def harm(lost: int = 0, duplicated: int = 0, *, sent: int = 10, fired: int = 1) -> Damage:
+    return Damage(sent=sent, lost=lost, duplicated=duplicated, fired=fired)
+
+
+def test_a_rule_is_ignored_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "s003", "--format", "json"]) == ExitCode.HELD
+    ignored, followed = json.loads(capsys.readouterr().out)["cells"]
+    assert (ignored["rule"], ignored["followed"], ignored["verdict"]) == ("S003", False, "HELD")
+    assert ignored["counts"]["duplicated"] > 0
+    assert (followed["followed"], followed["verdict"]) == (True, "HELD")
+    assert (followed["counts"]["lost"], followed["counts"]["duplicated"]) == (0, 0)
+    assert followed["counts"]["faults"] > 0
+
+
+@pytest.mark.parametrize(
+    ("followed", "damage", "verdict"),
+    [
+        (False, harm(lost=1), ExitCode.HELD),
+        (False, harm(duplicated=1), ExitCode.HELD),
+        (False, harm(), ExitCode.BROKEN),
+        (True, harm(), ExitCode.HELD),
+        (True, harm(lost=1), ExitCode.BROKEN),
+        (True, harm(duplicated=1), ExitCode.BROKEN),
+        (True, harm(fired=0), ExitCode.UNKNOWN),
+        (False, harm(lost=1, fired=0), ExitCode.UNKNOWN),
+        (True, harm(sent=0), ExitCode.UNKNOWN),
+        (True, None, ExitCode.UNKNOWN),
+    ],
+)
+def test_the_verdict_of_a_cell(followed: bool, damage: Damage | None, verdict: ExitCode) -> None:
+    assert RuleCell(rule="S003", followed=followed, damage=damage).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("damage", "verdict", "words"),
+    [
+        ({False: harm(lost=1), True: harm(lost=1)}, ExitCode.BROKEN, "BROKEN: harmed all the same"),
+        ({False: harm(), True: harm(fired=0)}, ExitCode.BROKEN, "BROKEN: no harm was done"),
+        ({False: harm(lost=1), True: harm(fired=0)}, ExitCode.UNKNOWN, "UNKNOWN: the fault did not fire"),
+    ],
+)
+def test_what_is_not_as_expected_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: dict[bool, Damage],
+    verdict: ExitCode,
+    words: str,
+) -> None:
+    monkeypatch.setattr(running, "run_rule", lambda _, *, followed: damage[followed])
+    assert main(["drill", "S003"]) == verdict
+    assert words in capsys.readouterr().out
+
+
+def test_what_could_not_be_tried_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: str, *, followed: bool) -> Damage:
+        raise EnvironmentFailure(f"no room for {followed}")
+
+    monkeypatch.setattr(running, "run_rule", fail)
+    assert main(["drill", "S003"]) == ExitCode.UNKNOWN
+    assert "UNKNOWN: no room for False" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing is named"),
+        (["S043"], "there is no drill for S043"),
+        (["S003", "nonsense"], "there is no cell for nonsense"),
+        (["S003", "--all"], "some are named, and all are asked for"),
+    ],
+)
+def test_a_wrong_use(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert main(["drill", *arguments]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    assert words in said.err
+    assert not said.out
+
+
+def test_the_list_names_every_drill(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "--list", "--format", "json"]) == ExitCode.HELD
+    listed = json.loads(capsys.readouterr().out)["drills"]
+    assert [one["rule"] for one in listed] == list(running.rule_files())
+    assert all(one["title"] for one in listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kills", "0"], "--kills 0 cannot be used"),
+        (["--timeout", "0"], "--timeout 0 leaves no time"),
+    ],
+)
+def test_a_replay_that_could_show_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    sides = ["--checkpoint", str(tmp_path), "--from", "kafka://localhost:9/a", "--to", "json:b"]
+    assert main(["drill", "replay", *sides, *arguments, "--", "true"]) == ExitCode.USAGE
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("times", "lost", "is_whole", "verdict"),
+    [
+        (1, 0, True, ExitCode.HELD),
+        (1, 1, True, ExitCode.BROKEN),
+        (1, 1, False, ExitCode.BROKEN),
+        (1, 0, False, ExitCode.UNKNOWN),
+        (0, 0, True, ExitCode.UNKNOWN),
+    ],
+)
+def test_the_verdict_of_a_point(times: int, lost: int, is_whole: bool, verdict: ExitCode) -> None:
+    struck = Struck(point=Point.FORGOTTEN, times=times, anomalies={"lost": lost}, is_whole=is_whole)
+    assert verdict_of(struck) is verdict
