@@ -7,6 +7,7 @@ from semel.errors import SemelError
 from semel.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from semel.audit.running import audit
     from semel.clients.async_consumer import AsyncConsumer
     from semel.clients.async_producer import AsyncProducer
     from semel.clients.consumer import Consumer
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from semel.clients.sqlite_store import SqliteStore
     from semel.engine.embedded import Cluster
     from semel.engine.tls import Security, Tls
+    from semel.sinks.delta.sink import DeltaSink
+    from semel.sinks.postgres.sink import PostgresSink
     from semel.spark.sink import KafkaSink
     from semel.spark.writing import write_batch, write_stream
 
@@ -26,8 +29,10 @@ __all__ = [
     "Cluster",
     "Consumer",
     "Deduplicator",
+    "DeltaSink",
     "Guarantee",
     "KafkaSink",
+    "PostgresSink",
     "PostgresStore",
     "Producer",
     "Security",
@@ -35,6 +40,7 @@ __all__ = [
     "SqliteStore",
     "Tls",
     "__version__",
+    "audit",
     "write_batch",
     "write_stream",
 ]
@@ -45,7 +51,9 @@ _HOMES = {
     "Cluster": "semel.engine.embedded",
     "Consumer": "semel.clients.consumer",
     "Deduplicator": "semel.clients.deduplicator",
+    "DeltaSink": "semel.sinks.delta.sink",
     "KafkaSink": "semel.spark.sink",
+    "PostgresSink": "semel.sinks.postgres.sink",
     "PostgresStore": "semel.clients.postgres_store",
     "Producer": "semel.clients.producer",
     "Security": "semel.engine.tls",
@@ -56,8 +64,17 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What there is to use, also what is not imported yet."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     """Import the heavier parts when they are first used, so that `import semel` stays quick."""
+    if name == "audit":
+        return import_module("semel.audit")  # a package that can be called
     if name in _HOMES:
+        if _HOMES[name].startswith("semel.spark."):
+            import_module("semel.spark").require_pyspark()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'semel' has no attribute {name!r}")

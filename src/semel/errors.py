@@ -16,6 +16,7 @@
 
 Each answers the question that matters for delivery: may it have happened? `outcome` says so.
 The text has up to four labelled lines below the first: you wrote, you want, because, next.
+The docstring of a class is what `semel explain` says of it: what it means, then what to do.
 Errors cross process borders (Spark pickles them), so each rebuilds itself from its fields.
 """
 
@@ -24,7 +25,7 @@ from typing import Self
 
 
 class Outcome(StrEnum):
-    """What is known about the effect of the op that failed."""
+    """What is known about the effect of the op that failed. A history has another, of ops that did not fail too."""
 
     DID_NOT_HAPPEN = "did not happen"
     HAPPENED = "happened"
@@ -32,7 +33,11 @@ class Outcome(StrEnum):
 
 
 class SemelError(Exception):
-    """Root of the tree: one class to catch."""
+    """Root of the tree: one class to catch.
+
+    Catch it where a program must go on whatever happens, and look at `outcome`: UNKNOWN means that the work may have
+    been done. Find out before you do it again.
+    """
 
     outcome: Outcome = Outcome.DID_NOT_HAPPEN
 
@@ -84,11 +89,18 @@ def _rebuild(cls: type[SemelError], args: tuple[object, ...], fields: dict[str, 
 
 
 class ConfigError(SemelError):
-    """Wrong settings, found before anything ran."""
+    """Wrong settings, found before anything ran.
+
+    Change what stands behind "you wrote" to what stands behind "you want". Nothing was sent or written.
+    """
 
 
 class GuaranteeError(ConfigError):
-    """Settings that cannot keep the declared guarantee."""
+    """Settings that cannot keep the declared guarantee.
+
+    Change the settings, or declare a weaker guarantee. The first line begins with the rule; `semel explain` tells
+    what goes wrong without it.
+    """
 
     def __init__(
         self,
@@ -115,20 +127,52 @@ class GuaranteeError(ConfigError):
 
 
 class MissingExtraError(ConfigError):
-    """An optional part of semel is not installed."""
+    """An optional part of semel is not installed.
+
+    Run the `pip install` of the last line, in the environment that semel is installed in.
+    """
 
     @classmethod
     def of(cls, extra: str, needed_for: str) -> Self:
         """Name the extra and the command that brings it."""
-        return cls(f"{needed_for} needs the extra {extra!r}", next_command=f"pip install 'semel[{extra}]'")
+        return cls(f"{needed_for} needs the extra {extra!r}", next_command=install_command(extra))
+
+
+def install_command(extra: str = "") -> str:
+    """The command that brings an optional part, or semel itself, the way it was installed: by name or from a folder."""
+    # Who has everything pays for none of these.
+    import json  # noqa: PLC0415
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415
+
+    wanted = f"[{extra}]" if extra else ""
+    try:
+        origin = json.loads(distribution("semel").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = str(origin.get("url", ""))
+    if url.startswith("file://"):
+        is_editable = bool(origin.get("dir_info", {}).get("editable"))
+        # Not shlex.quote: in double quotes it is one word for a shell and for cmd.exe.
+        return f'pip install {"-e " if is_editable else ""}"{unquote(urlsplit(url).path)}{wanted}"'
+    if "vcs_info" in origin:
+        return f'pip install "semel{wanted} @ {origin["vcs_info"]["vcs"]}+{url}"'
+    return f'pip install "semel{wanted}"'
 
 
 class EnvironmentFailure(SemelError):
-    """Something outside semel that is needed is not there."""
+    """Something outside semel that is needed is not there: Java, a port, a disk, a program.
+
+    `semel doctor` looks for what semel needs on this machine and says what to do.
+    """
 
 
 class ProtocolError(SemelError):
-    """Bytes that break the Kafka format."""
+    """Bytes that break the Kafka format.
+
+    If it names a topic and an offset, the log of that partition has to be looked at; a copy on another broker may be
+    whole. Otherwise whoever answered does not speak Kafka: look at the address and at the listener's protocol.
+    """
 
     def __init__(
         self,
@@ -153,15 +197,26 @@ class ProtocolError(SemelError):
 
 
 class CorruptBatchError(ProtocolError):
-    """A record batch is damaged: its checksum, lengths or counts do not agree."""
+    """A record batch is damaged: its checksum, lengths or counts do not agree.
+
+    Reading again helps if it was damaged on the way. Otherwise the log of the partition has to be looked at, on the
+    broker that leads it; a copy on another broker may be whole.
+    """
 
 
 class UnsupportedVersionError(ProtocolError):
-    """A format or API version that is not spoken here."""
+    """A format or API version that is not spoken here.
+
+    The first line says which version was found and which ones are spoken: one of the two sides is older than the
+    other needs.
+    """
 
 
 class BrokerError(SemelError):
-    """A Kafka error code, as data."""
+    """A Kafka error code, as data.
+
+    The first line ends with the name of the code, and `code` has the number; `semel explain` knows both.
+    """
 
     def __init__(
         self,
@@ -178,20 +233,38 @@ class BrokerError(SemelError):
 
 
 class FencedError(BrokerError):
-    """A newer owner exists: stop, never retry."""
+    """A newer owner exists: stop, never retry.
+
+    Another process has taken the same transactional id, group member or pipeline over, or the coordinator took this
+    one for dead. Whatever was not committed goes to the newer owner. Let this process end; if nobody started another
+    one, start it again, and it becomes the newer owner.
+    """
 
 
 class ConnectionFailure(SemelError):
-    """A broker could not be reached, or the connection broke; a request under way may have been carried out."""
+    """A broker could not be reached, or the connection broke; a request under way may have been carried out.
+
+    Look at the address and at whether the cluster is up: `semel check --bootstrap` shows what can be seen of it. What
+    an idempotent or transactional producer was sending may be sent again by the same producer; anything else may
+    double.
+    """
 
     outcome = Outcome.UNKNOWN
 
 
 class SinkError(SemelError):
-    """The sink refused."""
+    """The sink refused.
+
+    The text says why. Readers of committed records see nothing of the micro-batch or run. Where the way on depends on
+    the pipeline's situation, the last line is the `semel pipeline status` that shows it.
+    """
 
 
 class OutcomeUnknownError(SinkError):
-    """The commit may have happened: read the ledger before anything is sent again."""
+    """The commit may have happened: read the ledger before anything is sent again.
+
+    Starting the same pipeline again does that by itself: it goes on if the ledger answers. If it stops with this
+    error again, `semel pipeline status` shows what is known, and the text names the choices.
+    """
 
     outcome = Outcome.UNKNOWN

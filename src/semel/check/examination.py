@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from semel.check.facts import ClientFacts, Facts, QueryFacts
+from semel.check.facts import ClientFacts, FactMissing, Facts, QueryFacts
 from semel.check.gathering.cluster import ClusterFacts, Wanted
 from semel.check.gathering.starts import named_starts
 from semel.check.judging import judge_all
-from semel.check.rule import Finding
+from semel.check.repair import connect_options
+from semel.check.rule import Finding, Standing
 from semel.check.rules import RULES
+from semel.clients.setting_names import COMPUTED_NAME
 from semel.errors import EnvironmentFailure, SemelError
 from semel.guarantee import Guarantee
 from semel.history.verdict import Verdict
@@ -24,6 +26,7 @@ class Examination:
     guarantee: Guarantee
     now_ms: Callable[[], int]
     cluster: WireCluster | None = None
+    command_config: str | None = None
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     transactional_ids: tuple[str, ...] = ()
@@ -44,18 +47,37 @@ class Examination:
                     because=error.because,
                     next_command=error.next_command or "check --bootstrap and --command-config",
                 ) from None
-        return replace(live, clients=self.clients, queries=self.queries)
+        return replace(live, clients=self.clients, queries=self.queries, connect=self.connect)
+
+    @property
+    def connect(self) -> str:
+        """How a command of Apache Kafka reaches the cluster."""
+        places = self.cluster.settings.bootstrap if self.cluster is not None else (("HOST", "PORT"),)
+        shown = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places]
+        return connect_options(",".join(shown), self.command_config)
 
     def _wanted(self) -> Wanted:
-        pipelines = [query.text("pipeline") for query in self.queries if query.text("pipeline")]
-        written = [client.settings.text("transactional.id") for client in self.clients]
+        pipelines = [name for query in self.queries if (name := _told(query, "pipeline"))]
+        written = [
+            client.settings.text("transactional.id")
+            for client in self.clients
+            if not client.settings.why_unread("transactional.id")
+        ]
         return Wanted(
             guarantee=self.guarantee,
             topics=self.topics,
             groups=self.groups,
             ledgers=pipelines,
-            starts={query.name: places for query in self.queries if (places := named_starts(query))},
-            transactional_ids=[*self.transactional_ids, *(name for name in written if name), *pipelines],
+            starts={
+                query.name: places
+                for query in self.queries
+                if _told(query, "startingOffsets") and (places := named_starts(query))
+            },
+            transactional_ids=[
+                *self.transactional_ids,
+                *(name for name in written if name and name != COMPUTED_NAME),
+                *pipelines,
+            ],
         )
 
     def findings(self) -> list[Finding]:
@@ -63,6 +85,15 @@ class Examination:
         return judge_all(RULES, self.gather())
 
 
+def _told(query: QueryFacts, option: str) -> str:
+    """An option, or nothing where the file does not tell: the rules that need it say so."""
+    try:
+        return query.text(option)
+    except FactMissing:
+        return ""
+
+
 def verdict_of(findings: list[Finding]) -> Verdict:
-    """The worst; nothing at all shows nothing."""
-    return Verdict.worst(finding.verdict for finding in findings)
+    """The worst of those that count; nothing at all, or nothing that was not ignored, shows nothing."""
+    judged = [finding for finding in findings if finding.standing is not Standing.IGNORED]
+    return Verdict.worst(finding.verdict if finding.counts else Verdict.HELD for finding in judged)

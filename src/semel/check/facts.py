@@ -6,14 +6,14 @@ Keeps: a fact that could not be gathered is never taken for a good one: who asks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from semel.clients.setting_names import ClientSettings
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
-from semel.wire.admin import GroupInfo, OpenProducer, TransactionInfo
+from semel.wire.admin import GroupInfo, ProducerInfo, TransactionInfo
 from semel.wire.topology import PartitionInfo, TopicPartition
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class TopicFacts:
     partitions: tuple[PartitionInfo, ...] | Unknown
     settings: Mapping[str, str] | Unknown
     newest_ms: int | Unknown | None = None
-    open_producers: Mapping[TopicPartition, tuple[OpenProducer, ...]] | Unknown = field(default_factory=dict)
+    open_producers: Mapping[TopicPartition, tuple[ProducerInfo, ...]] | Unknown = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -98,23 +98,59 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a file; lines count from 1."""
+
+    file: str
+    line: int
+
+
+def _place_of(place: Place | None, lines: Mapping[str, int], names: Iterable[str]) -> Place | None:
+    line = next((lines[name] for name in names if name in lines), None)
+    return place if place is None or line is None else replace(place, line=line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """The settings of one client, and where they were found."""
+    """The settings of one client, where they were found, and why they are taken for settings of their library."""
 
     name: str
     settings: ClientSettings
+    place: Place | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+    because: str = ""
+
+    def place_of(self, settings: Iterable[str]) -> Place | None:
+        """Where the first of these settings is written; where all of them begin, when none is."""
+        return _place_of(self.place, self.lines, settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
-    """The options of one Spark query by lower-case name, and where they were found."""
+    """The options of one Spark query by lower-case name, and where they were found.
+
+    `unread` has the options whose value only the running program knows, with the reason.
+    """
 
     name: str
     options: Mapping[str, str]
+    unread: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: str = ""
+    place: Place | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place_of(self, options: Iterable[str]) -> Place | None:
+        """Where the first of these options is written; where all of them begin, when none is."""
+        return _place_of(self.place, self.lines, (name.lower() for name in options))
 
     def text(self, name: str, default: str = "") -> str:
-        """An option as text."""
-        return self.options.get(name.lower(), default)
+        """An option as text; FactMissing when the file does not tell."""
+        key = name.lower()
+        if key in self.unread:
+            raise FactMissing(f"{name} is {self.unread[key]}")
+        if self.elsewhere and key not in self.options:
+            raise FactMissing(f"{name} may be set: {self.elsewhere}")
+        return self.options.get(key, default)
 
     def number(self, name: str) -> int | None:
         """An option as a whole number."""
@@ -140,6 +176,7 @@ class Facts:
 
     guarantee: Guarantee
     now_ms: int
+    connect: str = "--bootstrap-server HOST:PORT"  # how a command of Apache Kafka reaches this cluster
     clients: tuple[ClientFacts, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
@@ -150,6 +187,26 @@ class Facts:
     transactions: Mapping[str, TransactionInfo | Unknown | None] = field(default_factory=dict)
     starts: Mapping[str, Mapping[TopicPartition, int | None] | Unknown] = field(default_factory=dict)
     all_transactions: Mapping[str, int] | Unknown = field(default_factory=dict)
+
+    @property
+    def has_one_broker(self) -> bool:
+        """Whether the cluster consists of one broker: one is up, and no replica is anywhere else."""
+        seen = set(self.brokers)
+        for topic in (*self.topics.values(), *self.internal.values()):
+            if isinstance(topic.partitions, Unknown):
+                return False
+            seen |= {broker for one in topic.partitions for broker in one.replicas}
+        return len(seen) == 1
+
+    def place_of(self, name: str, settings: Iterable[str]) -> Place | None:
+        """Where a client or query of this name has these settings; None for what is in no file."""
+        for client in self.clients:
+            if client.name == name:
+                return client.place_of(settings)
+        for query in self.queries:
+            if query.name == name:
+                return query.place_of(settings)
+        return None
 
     def client(self, name: str) -> ClientFacts:
         """A client by where its settings were found."""

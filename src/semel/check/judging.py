@@ -1,6 +1,6 @@
 """Rules and facts make findings.
 
-Keeps: a missing fact is the verdict UNKNOWN, never HELD; so is a rule that itself fails.
+Keeps: a missing fact is the verdict UNKNOWN, never HELD.
 """
 
 from __future__ import annotations
@@ -9,7 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from semel.check.facts import FactMissing, Facts
 from semel.check.rule import Finding, Judged, Rule
+from semel.clients.setting_names import SettingUnread
 from semel.history.verdict import Verdict
+
+MAKE_VISIBLE = "make it visible: a permission to describe it, a broker that answers, an option that says it"
+WRITE_IT_DOWN = "check what the program really uses: its settings as a file of names and values"
 
 
 def judge_all(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
@@ -18,18 +22,30 @@ def judge_all(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
 
 
 def _findings(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    for subject in rule.subjects(facts):
+    try:
+        subjects = list(rule.subjects(facts))
+    except FactMissing as missing:
+        # A file does not even tell whether the rule is about what it describes.
+        yield _unknown(rule, facts, "not told by a file", str(missing), WRITE_IT_DOWN)
+        return
+    for subject in subjects:
         try:
             judged = rule.judge(facts, subject)
         except FactMissing as missing:
-            fix = "make it visible: a permission to describe it, a broker that answers, an option that says it"
-            yield _finding(rule, facts, subject, Verdict.UNKNOWN, Judged(held=False, found=str(missing), fix=fix))
+            yield _unknown(rule, facts, subject, str(missing), MAKE_VISIBLE)
+        except SettingUnread as unread:
+            yield _unknown(rule, facts, subject, str(unread), WRITE_IT_DOWN)
         else:
             verdict = Verdict.HELD if judged.held else Verdict.BROKEN
             yield _finding(rule, facts, subject, verdict, judged)
 
 
+def _unknown(rule: Rule, facts: Facts, subject: str, why: str, fix: str) -> Finding:
+    return _finding(rule, facts, subject, Verdict.UNKNOWN, Judged(held=False, found=why, fix=fix))
+
+
 def _finding(rule: Rule, facts: Facts, subject: str, verdict: Verdict, judged: Judged) -> Finding:
+    place = facts.place_of(subject, rule.settings)
     return Finding(
         rule=rule.id,
         title=rule.title,
@@ -37,6 +53,9 @@ def _finding(rule: Rule, facts: Facts, subject: str, verdict: Verdict, judged: J
         requires=rule.requires_of(facts) if rule.requires_of is not None else rule.requires,
         found=judged.found,
         verdict=verdict,
+        severity=judged.severity or rule.severity,
         fix="" if verdict is Verdict.HELD else judged.fix,
+        file=place.file if place else "",
+        line=place.line if place else 0,
         alter=() if judged.held else judged.alter,
     )

@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from semel.cli.shell import Command, run_guarded
 
 COMMANDS = (
+    Command("audit", "semel.cli.audit", "count what was lost, doubled, altered or reordered between two places"),
     Command("check", "semel.cli.check", "look for settings that break a guarantee, in a cluster and in files"),
     Command("cluster", "semel.cli.cluster", "start, list and stop Kafka clusters on this machine"),
     Command("demo", "semel.cli.demo", "kill a pipeline in the middle and count what came out"),
     Command("doctor", "semel.cli.doctor", "look for what semel needs on this machine and say what to do"),
+    Command("drill", "semel.cli.drill", "break a rule, a guarantee or your own program on purpose, and count"),
+    Command("drill replay", "semel.cli.drill_replay", "strike a streaming query where it hurts and audit its output"),
+    Command("pipeline", "semel.cli.pipeline", "show where a pipeline stands, reset or repair it, or give its name up"),
     Command("sim", "semel.cli.sim", "run the cluster in virtual time under seeded faults and judge what clients saw"),
-    Command("explain", "semel.cli.explain", "say what a rule of check is about and what goes wrong without it"),
+    Command("explain", "semel.cli.explain", "say what a rule, an invariant, an error or a Kafka error code means"),
 )
 
 

@@ -14,13 +14,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semel.cli import cluster_faults
+from semel.cli import cluster_faults, cluster_options
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
-from semel.errors import ConfigError, EnvironmentFailure
+from semel.errors import EnvironmentFailure, SemelError
 
 if TYPE_CHECKING:
     from semel.engine.apache import ApacheCluster
@@ -29,26 +28,15 @@ if TYPE_CHECKING:
     from semel.engine.running import Running
 
 DETACH_S_MAX = 120.0
+STATES_S_MAX = 5.0
 POLL_S = 0.02
-SETTING_EXAMPLE = "--set auto.create.topics.enable=false"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verbs."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="start|status|stop|kill|pause|…")
     start = verbs.add_parser("start", help="start a cluster and run it until Ctrl-C")
-    start.add_argument("--engine", choices=["embedded", "apache"], default="embedded", help="default: embedded")
-    start.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default 3)")
-    start.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    start.add_argument("--advertise", metavar="HOST", help="name or address that clients are told (default: --host)")
-    start.add_argument("--port", type=int, default=9092, help="the first broker's port, the others follow; 0: any free")
-    start.add_argument("--data", type=Path, metavar="DIR", help="keep the logs here (default: a temporary folder)")
-    start.add_argument("--topics", nargs="*", default=[], metavar="NAME:PARTITIONS:REPLICAS", help="topics to create")
-    start.add_argument("--flush", choices=["os", "interval", "every"], default="os", help="when to sync to the disk")
-    start.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"broker setting: {SETTING_EXAMPLE}"
-    )
-    start.add_argument("--detach", action="store_true", help="return when the cluster is up")
+    cluster_options.configure(start)
     status = verbs.add_parser("status", help="list the clusters that run here")
     stop = verbs.add_parser("stop", help="stop a cluster")
     for verb in (start, status, stop):
@@ -70,20 +58,14 @@ def run(options: argparse.Namespace) -> ExitCode:
             return cluster_faults.run(options)
 
 
-def _settings(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise ConfigError(f"{pair!r} is not a setting", you_want=SETTING_EXAMPLE)
-    return dict(pair.split("=", 1) for pair in pairs)
-
-
 def _start(options: argparse.Namespace) -> ExitCode:
+    from semel.cli.cluster_options import make_cluster
     from semel.engine.running import Claim, Running
     from semel.world.clock import RealClock
 
     claim = Claim(options.name)
     try:
-        with _stopping_signals() as stopped, _cluster(options) as cluster, _controlled(cluster) as control:
+        with _stopping_signals() as stopped, make_cluster(options) as cluster, _controlled(cluster) as control:
             running = Running(
                 name=options.name,
                 engine=options.engine,
@@ -94,6 +76,9 @@ def _start(options: argparse.Namespace) -> ExitCode:
                 started_ms=RealClock().wall_ms(),
                 control_port=control.port if control is not None else 0,
                 token=control.token if control is not None else "",
+                host=options.host or cluster_options.HOST,
+                client_settings=_without_login(cluster.client_settings),
+                knows_clients=options.sasl_users is not None or options.tls_client_auth == "required",
             )
             claim.publish(running)
             _tell(options, running)
@@ -102,25 +87,6 @@ def _start(options: argparse.Namespace) -> ExitCode:
     finally:
         claim.release()
     return ExitCode.HELD
-
-
-def _cluster(options: argparse.Namespace) -> "Cluster | ApacheCluster":
-    if options.engine == "apache":
-        from semel.engine.apache import ApacheCluster
-
-        return ApacheCluster(brokers=options.brokers, data=options.data, config=_settings(options.set))
-    from semel.engine.embedded import Cluster
-
-    return Cluster(
-        brokers=options.brokers,
-        host=options.host,
-        advertised_host=options.advertise,
-        port=options.port,
-        data=options.data,
-        topics=options.topics,
-        flush=options.flush,
-        config=_settings(options.set),
-    )
 
 
 @contextmanager
@@ -147,7 +113,19 @@ def _tell(options: argparse.Namespace, running: "Running") -> None:
         print(running.bootstrap, flush=True)
     kept = "kept" if options.data else "removed at the end"
     narrate(f"{running.engine} cluster {running.name!r}: {running.brokers} brokers, data in {running.data} ({kept})")
+    _tell_security(running)
     narrate("Ctrl-C stops it")
+
+
+def _without_login(settings: dict[str, str]) -> dict[str, str]:
+    """What may stand in the run file, on the terminal and in a log."""
+    secret = ("bootstrap.servers", "sasl.username", "sasl.password")
+    return {name: value for name, value in settings.items() if name not in secret}
+
+
+def _tell_security(running: "Running") -> None:
+    if running.client_settings.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+        narrate("clients set " + ", ".join(f"{name}={value}" for name, value in running.client_settings.items()))
 
 
 @contextmanager
@@ -163,13 +141,13 @@ def _stopping_signals() -> Iterator[threading.Event]:
 
 
 def _start_detached(options: argparse.Namespace) -> ExitCode:
-    from semel.engine.running import find
+    from semel.engine.running import find, open_log
 
+    cluster_options.check(options)
     if find(options.name) is not None:
         raise EnvironmentFailure(f"a cluster named {options.name!r} runs already", next_command="semel cluster status")
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    log_file = _log_file(options.name)
-    with log_file.open("w") as output:
+    with open_log(options.name) as output:
         child = subprocess.Popen(  # noqa: S603  (ourselves, with the same arguments)
             [sys.executable, "-m", "semel", *arguments],
             stdin=subprocess.DEVNULL,
@@ -177,12 +155,14 @@ def _start_detached(options: argparse.Namespace) -> ExitCode:
             stderr=output,
             start_new_session=True,
         )
-    deadline = time.monotonic() + DETACH_S_MAX
-    while (running := find(options.name)) is None:
-        if child.poll() is not None or time.monotonic() > deadline:
-            child.kill()
-            raise EnvironmentFailure("the cluster did not start", because=log_file.read_text().strip())
-        time.sleep(POLL_S)
+        deadline = time.monotonic() + DETACH_S_MAX
+        # Another start may have taken the name first: its cluster is not the answer to this command.
+        while (running := find(options.name)) is None or running.pid != child.pid:
+            if child.poll() is not None or time.monotonic() > deadline:
+                child.kill()
+                output.seek(0)
+                raise EnvironmentFailure("the cluster did not start", because=output.read().strip())
+            time.sleep(POLL_S)
     if options.format == Format.JSON:
         _print_all([running])
     else:
@@ -190,29 +170,49 @@ def _start_detached(options: argparse.Namespace) -> ExitCode:
     narrate(
         f"cluster {running.name!r} runs (pid {running.pid}); stop it with: semel cluster stop --name {running.name}"
     )
+    _tell_security(running)
+    for exposure in running.exposures():  # the cluster itself has said so where nobody looks
+        narrate(f"warning: {exposure}")
     return ExitCode.HELD
-
-
-def _log_file(name: str) -> Path:
-    from semel.engine.cache import cache_folder
-
-    folder = cache_folder() / "clusters"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{name}.log"
 
 
 def _status(options: argparse.Namespace) -> ExitCode:
     from semel.engine.running import find, find_all
 
     found = find_all() if options.name is None else [one for one in [find(options.name)] if one is not None]
+    states = [_broker_states(one) for one in found]
     if options.format == Format.JSON:
-        _print_all(found)
+        shown = [{**one.shown(), "broker_states": state} for one, state in zip(found, states, strict=True)]
+        print_json({"schema": 1, "clusters": shown})
     elif found:
-        rows = [[one.name, one.engine, str(one.brokers), one.bootstrap, str(one.pid), one.data] for one in found]
-        print(render_table(["name", "engine", "brokers", "bootstrap", "pid", "data"], rows))
+        rows = [
+            [one.name, one.engine, str(one.brokers), _told(one, state), one.bootstrap, str(one.pid), one.data]
+            for one, state in zip(found, states, strict=True)
+        ]
+        print(render_table(["name", "engine", "brokers", "state", "bootstrap", "pid", "data"], rows))
     else:
         narrate("no cluster runs; start one with: semel cluster start")
     return ExitCode.HELD
+
+
+def _broker_states(running: "Running") -> dict[str, str] | None:
+    """What each broker does; None when the cluster does not say."""
+    from semel.engine.control import ask
+
+    if not running.control_port:
+        return None
+    try:
+        told = ask(running, "broker-states", {}, STATES_S_MAX)
+    except SemelError:
+        return None  # it is just stopping, or hangs; whoever lists clusters wants to see the others all the same
+    return {number: str(state) for number, state in told.items()} if isinstance(told, dict) else None
+
+
+def _told(running: "Running", states: dict[str, str] | None) -> str:
+    if states is None:
+        return "does not answer" if running.control_port else "not known"
+    odd = [f"broker {number} {state}" for number, state in states.items() if state != "running"]
+    return ", ".join(odd) or "all run"
 
 
 def _print_all(found: list["Running"]) -> None:

@@ -10,7 +10,7 @@ from semel.cli.output import Format, add_format, narrate, print_json
 from semel.errors import EnvironmentFailure
 
 BROKER = "the broker's number"
-OR_CONTROLLER = "the broker's number, or 0 for the controller"
+OR_CONTROLLER = "the broker's number, or 0 for the controller (-2 where a broker has the number 0)"
 
 
 def configure(verbs: Any) -> None:

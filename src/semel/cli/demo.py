@@ -6,10 +6,8 @@ code is 0 when exactly once held and at least once showed the duplicates it allo
 """
 
 import argparse
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
+from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import MissingExtraError
 from semel.guarantee import Guarantee
 
@@ -60,7 +59,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     """Run the pipeline under each guarantee and print one line each."""
     if find_spec("pyspark") is None:
         raise MissingExtraError.of("spark", "the demo")
-    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="semel-demo-") as folder:
+    with interrupted_by_sigterm(), tempfile.TemporaryDirectory(prefix="semel-demo-") as folder:
         runs = [_run_killed(guarantee, options.orders, Path(folder) / guarantee) for guarantee in GUARANTEES]
     if options.format == Format.JSON:
         print_json({"schema": 1, "runs": [_as_json(one) for one in runs]})
@@ -123,20 +122,6 @@ def _follow(driver: "Driver") -> None:
 
     committed = sum(step is CommitStep.COMMITTED for _, step in driver.steps())
     narrate(f"  {committed} micro-batches committed from the checkpoint on; counting what came out")
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does: in order, leaving nothing behind."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _as_json(one: Run) -> dict[str, object]:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from semel.engine.cache import cache_folder
 from semel.engine.java import find_java
-from semel.errors import EnvironmentFailure
+from semel.engine.private import private_folder
+from semel.errors import EnvironmentFailure, install_command
 
 DISK_BYTES_WANTED = 2 * 1024**3
 DISK_BYTES_NEEDED = 256 * 1024**2
@@ -28,9 +29,9 @@ LOOPBACK_WAIT_S = 5.0
 # import name, what `pip` calls its extra, what it is for
 OPTIONAL_PARTS = (
     ("confluent_kafka", "clients", "each of Producer, Consumer and Deduplicator"),
-    ("psycopg", "postgres", "the PostgreSQL sink"),
-    ("deltalake", "delta", "the Delta Lake sink"),
-    ("plotly", "ui", "every plot, in reports and on the page,"),
+    ("psycopg", "postgres", "each of PostgresStore and PostgresSink"),
+    ("deltalake", "delta", "DeltaSink"),
+    ("cryptography", "tls", "a cluster with certificates of its own"),
 )
 
 
@@ -81,9 +82,9 @@ def examine_spark() -> Diagnosis:
     """PySpark, which pipelines and audits run on."""
     version = _import_version("pyspark")
     if version is None:
-        return Diagnosis("spark", Level.NOTE, "pyspark is not installed", "pip install 'semel[spark]'")
+        return Diagnosis("spark", Level.NOTE, "pyspark is not installed", install_command("spark"))
     if not version.startswith("4.2."):
-        return Diagnosis("spark", Level.PROBLEM, f"pyspark {version}, not 4.2", "pip install 'semel[spark]'")
+        return Diagnosis("spark", Level.PROBLEM, f"pyspark {version}, not 4.2", install_command("spark"))
     return Diagnosis("spark", Level.OK, f"pyspark {version}")
 
 
@@ -101,7 +102,7 @@ def examine_kernels() -> Diagnosis:
     try:
         kernel_cache = importlib.import_module("semel.protocol.kernels.cache")
     except ImportError as error:
-        return Diagnosis("kernels", Level.PROBLEM, f"numba cannot be imported: {error}", "pip install semel")
+        return Diagnosis("kernels", Level.PROBLEM, f"numba cannot be imported: {error}", install_command())
     folder: Path | None = kernel_cache.cache_folder()
     if folder is None:
         return Diagnosis(
@@ -132,12 +133,14 @@ def examine_open_files() -> Diagnosis:
 
 
 def examine_cache_folder() -> Diagnosis:
-    """Whether the cache folder can be written."""
+    """Whether the cache folder can be written, by this user alone."""
     folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"semel")
+    except EnvironmentFailure as error:
+        return Diagnosis("cache folder", Level.PROBLEM, error.summary, error.next_command)
     except OSError as error:
         return Diagnosis("cache folder", Level.PROBLEM, str(error), "set SEMEL_CACHE to a folder that can be written")
     return Diagnosis("cache folder", Level.OK, str(folder))
@@ -159,9 +162,7 @@ def examine_part(module: str, extra: str, purpose: str) -> Diagnosis:
     """One optional part: imported for real, because an installed package can still lack its shared library."""
     version = _import_version(module)
     if version is None:
-        return Diagnosis(
-            extra, Level.NOTE, f"{module} is missing, which {purpose} needs", f"pip install 'semel[{extra}]'"
-        )
+        return Diagnosis(extra, Level.NOTE, f"{module} is missing, which {purpose} needs", install_command(extra))
     return Diagnosis(extra, Level.OK, f"{module} {version}")
 
 

@@ -1,38 +1,64 @@
-"""`semel explain`: what a rule is about, what goes wrong without it, and the fault that shows it."""
+"""`semel explain`: what a rule, an invariant, an error class or a Kafka error code means. With no name: a list."""
 
 from __future__ import annotations
 
 import argparse
 
 from semel.cli.exit_code import ExitCode
-from semel.cli.output import Format, add_format, print_json, render_table
-from semel.errors import ConfigError
+from semel.cli.output import Format, add_format, narrate, print_json, render_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("rule", nargs="*", metavar="RULE", help="such as S014")
-    parser.add_argument("--list", action="store_true", help="every rule, one line each")
-    parser.add_argument("--page", action="store_true", help="every rule, as the page docs/rules.md")
+    parser.add_argument(
+        "name",
+        nargs="*",
+        metavar="NAME",
+        help="such as S014, E9, FencedError, PRODUCER_FENCED or code=90; none: a list",
+    )
     add_format(parser)
 
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Print what was asked for."""
-    from semel.check.explanation import as_data, as_page, as_text, guarantees_of
-    from semel.check.rules import RULES, find_rule
+    from semel.check.explanation import Kind, explain, explain_error, explain_invariant, explain_rule
+    from semel.check.invariants import invariants
+    from semel.check.known_errors import error_classes
+    from semel.check.rules import RULES
 
-    if not (options.rule or options.list or options.page):
-        raise ConfigError("which rule?", you_want="semel explain S014, or semel explain --list")
-    if options.page:
-        print(as_page(RULES), end="")
-        return ExitCode.HELD
-    chosen = list(RULES) if options.list else [find_rule(text) for text in options.rule]
-    if options.format == Format.JSON:
-        print_json({"schema": 1, "rules": [as_data(rule) for rule in chosen]})
-    elif options.list:
-        rows = [[rule.id, rule.about, ", ".join(guarantees_of(rule)), rule.title] for rule in chosen]
-        print(render_table(["rule", "about", "matters to", "title"], rows))
+    if options.name:
+        chosen = [explain(name) for name in options.name]
     else:
-        print("\n\n".join(as_text(rule) for rule in chosen))
+        chosen = [
+            *map(explain_rule, RULES),
+            *map(explain_invariant, invariants()),
+            *map(explain_error, error_classes()),
+        ]
+    if options.format == Format.JSON:
+        print_json({"schema": 1, **{kind.value: [one.data for one in chosen if one.kind is kind] for kind in Kind}})
+    elif options.name:
+        print("\n\n".join(one.text for one in chosen))
+    else:
+        _print_list()
     return ExitCode.HELD
+
+
+def _print_list() -> None:
+    from semel.check.explanation import guarantees_of, meaning_of
+    from semel.check.invariants import invariants
+    from semel.check.known_errors import error_classes
+    from semel.check.rules import RULES
+
+    rows = [[rule.id, rule.about, rule.severity, ", ".join(guarantees_of(rule)), rule.title] for rule in RULES]
+    print(render_table(["rule", "about", "severity", "matters to", "title"], rows))
+    kept = [[one.id, one.family, _first_sentence(one.text)] for one in invariants()]
+    print("\n" + render_table(["invariant", "about", "what is always so"], kept))
+    raised = [[cls.__name__, cls.outcome.value, meaning_of(cls)[0]] for cls in error_classes()]
+    print("\n" + render_table(["error", "happened?", "meaning"], raised))
+    narrate(
+        "one of them: semel explain S014; Kafka's error codes too: semel explain PRODUCER_FENCED, semel explain code=90"
+    )
+
+
+def _first_sentence(text: str) -> str:
+    return text.split(". ", maxsplit=1)[0].rstrip(".")

@@ -5,34 +5,46 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from semel.cli.output import Colour, paint
 
 if TYPE_CHECKING:
+    from semel.check.report import Report
     from semel.check.rule import Finding
 
-HEADINGS = ("rule", "requires", "found", "verdict", "fix")
+HEADINGS = ("rule", "severity", "requires", "found", "verdict", "fix")
+TEXTS, VERDICT = (2, 3, 5), 4  # the columns that may be wrapped, and the one that has a colour
 WIDTH_MIN = 100
 COLOURS = {"HELD": Colour.GREEN, "BROKEN": Colour.RED, "UNKNOWN": Colour.YELLOW}
+WORDS = {"counted": "", "known": ", known", "ignored": ", ignored"}
 
 
-def as_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """One row for each finding; brokers that answer alike share one."""
-    merged: dict[tuple[str, ...], list[str]] = {}
+def merged(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings that share a row: brokers that answer alike do, everything else stands alone."""
+    rows: dict[tuple[str, ...], list[Finding]] = {}
     for one in findings:
         kind, _, name = one.subject.partition(" ")
-        row = (one.rule, one.requires, kind, one.found, one.verdict.value, one.fix)
-        same = row if kind == "broker" else (*row, name)
-        merged.setdefault(same, []).append(name)
-    return [(key[0], key[1], f"{key[2]} {', '.join(names)}: {key[3]}", key[4], key[5]) for key, names in merged.items()]
+        alike = (one.rule, kind, one.found, one.verdict, one.severity, one.standing, one.fix)
+        rows.setdefault(alike if kind == "broker" else (*alike, name), []).append(one)
+    return list(rows.values())
+
+
+def as_row(group: Sequence[Finding]) -> tuple[str, ...]:
+    """One row of the table."""
+    one = group[0]
+    kind = one.subject.partition(" ")[0]
+    names = ", ".join(each.subject.partition(" ")[2] for each in group)
+    verdict = f"{one.verdict}{WORDS[one.standing]}"
+    severity = "" if one.verdict == "HELD" else one.severity.value
+    return (one.rule, severity, one.requires, f"{kind} {names}: {one.found}", verdict, one.fix)
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
-    """The table: wrapped for a terminal, one line for each finding otherwise."""
-    rows = [HEADINGS, *as_rows(findings)]
+    """The table: wrapped for a terminal, one line for each row otherwise."""
+    rows = [HEADINGS, *map(as_row, merged(findings))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     if sys.stdout.isatty():
         widths = _fitted(widths, max(WIDTH_MIN, shutil.get_terminal_size().columns))
@@ -40,11 +52,10 @@ def render_findings(findings: Sequence[Finding]) -> str:
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Share what rule and verdict leave between the three columns of text."""
-    room = total - widths[0] - widths[3] - 2 * (len(widths) - 1)
-    texts = {column: widths[column] for column in (1, 2, 4)}
-    share = room // len(texts)
-    return [min(width, share) if column in texts else width for column, width in enumerate(widths)]
+    """Share what the short columns leave between the three columns of text."""
+    short = sum(width for column, width in enumerate(widths) if column not in TEXTS)
+    share = (total - short - 2 * (len(widths) - 1)) // len(TEXTS)
+    return [min(width, share) if column in TEXTS else width for column, width in enumerate(widths)]
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -55,16 +66,70 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
         padded = [
             (cell[index] if index < len(cell) else "").ljust(width) for cell, width in zip(cells, widths, strict=True)
         ]
-        word = padded[3].strip()
+        word = padded[VERDICT].strip()
         if word in COLOURS:
-            padded[3] = padded[3].replace(word, paint(word, COLOURS[word], sys.stdout))
+            padded[VERDICT] = padded[VERDICT].replace(word, paint(word, COLOURS[word], sys.stdout))
         lines.append("  ".join(padded).rstrip())
     return lines
 
 
-def as_json(
-    findings: Sequence[Finding], verdict: str, guarantee: str, repairs: Mapping[str, Mapping[str, str]]
-) -> dict[str, object]:
+def summary(report: Report) -> str:
+    """The last line: the verdict, how many rows of the table have each, and which of them do not count."""
+    from semel.check.report import counts_of, is_warning
+    from semel.check.rule import ONE_BROKER
+
+    shown = [group[0] for group in merged(report.findings)]
+    counts = counts_of(shown)
+    told = ", ".join(f"{counts[name]} {name}" for name in COLOURS if counts[name]) or "nothing was judged"
+    apart = []
+    if counts["warnings"]:
+        rules = ", ".join(dict.fromkeys(one.rule for one in shown if is_warning(one)))
+        apart.append(f"warnings {rules}; --strict counts them")
+    if counts["known"]:
+        apart.append(f"{counts['known']} known from the baseline")
+    if report.ignored:
+        apart.append(f"ignored {', '.join(rule.id for rule in report.ignored)}")
+    rest = f"; not counted: {', '.join(apart)}" if apart else ""
+    warned = f" with {_plural(counts['warnings'], 'warning')}" if counts["warnings"] else ""
+    first = next((one.rule for one in shown if one.verdict.value != "HELD"), shown[0].rule if shown else "S001")
+    lines = [
+        f"{report.guarantee}: {report.verdict}{warned} ({told}{rest}); what a rule is about: semel explain {first}"
+    ]
+    if any(ONE_BROKER in one.found for one in shown):
+        lines.append(
+            f"{ONE_BROKER}: what its disk loses is lost; fine to try things out, three for records that matter"
+        )
+    return "\n".join(lines)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def as_json(report: Report) -> dict[str, object]:
     """The document that `--format json` prints."""
-    rows = [{key: value for key, value in asdict(one).items() if key != "alter"} for one in findings]
-    return {"schema": 1, "guarantee": guarantee, "verdict": verdict, "findings": rows, "repairs": dict(repairs)}
+    from semel.check.report import counts_of
+
+    rows = [{key: value for key, value in asdict(one).items() if key != "alter"} for one in report.findings]
+    baseline = report.baseline
+    return {
+        "schema": 1,
+        "guarantee": report.guarantee.value,
+        "verdict": report.verdict.value,
+        "findings": rows,
+        "repairs": dict(report.repairs),
+        "commands": list(report.commands),
+        "counts": counts_of(report.findings),
+        "strict": report.strict,
+        "ignored": [rule.id for rule in report.ignored],
+        "baseline": {"file": baseline.path, "gone": baseline.gone(report.findings)} if baseline else None,
+        "clients": [
+            {
+                "name": client.name,
+                "library": str(client.settings.library),
+                "because": client.because,
+                "roles": sorted(client.settings.roles),
+            }
+            for client in report.clients
+        ],
+    }

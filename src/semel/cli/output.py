@@ -10,10 +10,12 @@ from typing import TextIO
 
 
 class Format(StrEnum):
-    """What `--format` accepts."""
+    """What `--format` accepts; the last two only where a command says so."""
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
 
 
 class Colour(StrEnum):
@@ -24,11 +26,11 @@ class Colour(StrEnum):
     RED = "31"
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Give a command `--format text|json`."""
-    parser.add_argument(
-        "--format", choices=[form.value for form in Format], default=Format.TEXT.value, help="text (default) or json"
-    )
+def add_format(parser: argparse.ArgumentParser, *more: Format) -> None:
+    """Give a command `--format text|json`, and the formats that it has besides."""
+    choices = [form.value for form in (Format.TEXT, Format.JSON, *more)]
+    told = f"text (default), {', '.join(choices[1:-1])} or {choices[-1]}" if more else "text (default) or json"
+    parser.add_argument("--format", choices=choices, default=Format.TEXT.value, help=told)
 
 
 def print_json(data: Mapping[str, object]) -> None:

@@ -4,9 +4,11 @@ import argparse
 import difflib
 import importlib
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
 import semel
@@ -38,6 +40,20 @@ def run_guarded(commands: Sequence[Command], arguments: list[str]) -> int:
         return _end_quietly(end)
     except Exception as error:  # noqa: BLE001 - Python's own exit code would be 1, which claims a broken guarantee
         return _report(error, debug="--debug" in arguments)
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: in order, leaving neither a process nor a folder behind."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _flushed(work: Callable[[], int]) -> int:
@@ -87,12 +103,17 @@ def _dispatch(commands: Sequence[Command], arguments: list[str]) -> int:
     if chosen.command is None:
         root.print_help(sys.stderr)
         return ExitCode.USAGE
-    command = _find(commands, chosen.command)
-    module = importlib.import_module(command.module)
+    command, rest = find_command(commands, [chosen.command, *chosen.arguments])
+    options = parser_of(command).parse_args(rest)
+    return int(importlib.import_module(command.module).run(options))
+
+
+def parser_of(command: Command) -> UsageParser:
+    """The parser of one command, with all its options."""
     parser = UsageParser(prog=f"semel {command.name}", description=command.summary)
-    module.configure(parser)
+    importlib.import_module(command.module).configure(parser)
     _add_debug(parser)
-    return int(module.run(parser.parse_args(chosen.arguments)))
+    return parser
 
 
 def _root_parser(commands: Sequence[Command]) -> UsageParser:
@@ -122,10 +143,13 @@ def _add_debug(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
-def _find(commands: Sequence[Command], name: str) -> Command:
+def find_command(commands: Sequence[Command], words: list[str]) -> tuple[Command, list[str]]:
+    """The command that the first words name, the longest name first; and the words behind it."""
     by_name = {command.name: command for command in commands}
-    if name in by_name:
-        return by_name[name]
+    for length in (2, 1):
+        if (found := by_name.get(" ".join(words[:length]))) is not None:
+            return found, words[length:]
+    name = words[0]
     close = difflib.get_close_matches(name, by_name, n=1)
     raise ConfigError(
         f"there is no command {name!r}",

@@ -2,17 +2,29 @@
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import NoReturn
 
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Colour, Format, add_format, narrate, paint, print_json, render_table
 from semel.errors import ConfigError
 from semel.history import Inject, Op, Replica, Verdict
 from semel.sim.run import SimResult, run_seed
-from semel.sim.summary import Summary, describe_breaches, run_many, summarize, verdict_together, weighed_together
+from semel.sim.summary import (
+    Summary,
+    describe_breaches,
+    run_many,
+    runs_here,
+    summarize,
+    verdict_together,
+    weighed_together,
+)
 
 SCHEMA = 1
 SEED_MAX = 2**63 - 1
@@ -56,7 +68,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _run_one(options: argparse.Namespace) -> ExitCode:
-    result = run_seed(options.seed)
+    with _ended_by_interruption(lambda: f"seed {options.seed} was interrupted"):
+        result = run_seed(options.seed)
     if options.format == Format.JSON:
         print_json({"schema": SCHEMA, "verdict": result.verdict.value, "seeds": [_as_json(summarize(result))]})
     else:
@@ -99,7 +112,14 @@ def _tell_breaches(breaches: Sequence[str]) -> Iterator[str]:
 def _run_many(options: argparse.Namespace) -> ExitCode:
     seeds = range(options.first, options.first + (100 if options.seeds is None else options.seeds))
     began = time.perf_counter()
-    summaries = list(_with_progress(run_many(seeds, jobs=options.jobs), len(seeds)))
+    summaries: list[Summary] = []
+    here = _ended_by_interruption(lambda: _interrupted(summaries, len(seeds)))
+    with here if runs_here(seeds, jobs=options.jobs) else nullcontext():
+        try:
+            summaries.extend(_with_progress(run_many(seeds, jobs=options.jobs), len(seeds)))
+        except KeyboardInterrupt:
+            narrate(_interrupted(summaries, len(seeds)))
+            raise
     verdict = verdict_together(summaries)
     if options.format == Format.JSON:
         print_json(
@@ -114,6 +134,34 @@ def _run_many(options: argparse.Namespace) -> ExitCode:
         print("\n".join(_tell_many(summaries, verdict)))
     narrate(f"{len(seeds)} seeds in {time.perf_counter() - began:.1f} s")
     return CODES[verdict]
+
+
+def _interrupted(summaries: Sequence[Summary], total: int) -> str:
+    counts = Counter(one.verdict.value for one in summaries)
+    by_verdict = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    return f"\ninterrupted after {len(summaries)} of {total} seeds" + (f": {by_verdict}" if by_verdict else "")
+
+
+@contextmanager
+def _ended_by_interruption(last_words: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C end the process at once, while a simulation runs in it.
+
+    Why: the exception would strike in the middle of some task of the virtual loop, which tells on stderr what became of
+    it and of the others. Nothing has to be closed in order: disk and network are virtual.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> NoReturn:
+        narrate(last_words())
+        os._exit(ExitCode.INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _with_progress(summaries: Iterable[Summary], total: int) -> Iterator[Summary]:

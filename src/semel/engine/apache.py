@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,22 +19,28 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from semel.broker.cluster_settings import TopicSpec
+from semel.engine.apache_setup import count_brokers, create_topics, refuse_misspelt_settings
+from semel.engine.child_guard import ChildGuard
 from semel.engine.jars import KAFKA_BROKER, STDERR_LOG, class_path
 from semel.engine.java import find_java
-from semel.engine.leash import Leash
-from semel.engine.probe import count_brokers
 from semel.errors import ConfigError, ConnectionFailure, EnvironmentFailure, ProtocolError
+from semel.wire.cluster import WireCluster
+from semel.wire.settings import WireSettings
 
 START_S_MAX = 90.0
 STOP_S_MAX = 30.0
 FORMAT_S_MAX = 60.0
-POLL_S = 0.1
+PAUSE_S_MAX = 30.0
+POLL_S, PAUSE_POLL_S = 0.1, 0.002
+PORT_MAX = 65_535
+META_FILE = "logs/meta.properties"
 SHOWN_LINES_MAX = 15
 NODES_MAX = 5
 LOOPBACK = "127.0.0.1"
@@ -49,7 +56,7 @@ class ApacheNode:
     controller_port: int
     folder: Path
     process: subprocess.Popen[bytes] | None = None
-    leash: Leash | None = None
+    guard: ChildGuard | None = None
 
     @property
     def log_file(self) -> Path:
@@ -75,28 +82,40 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether all threads of a child have stopped; what is seen stays there to be seen again."""
+    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 class ApacheCluster:
-    """A cluster of Apache Kafka nodes; the same face as `semel.Cluster` where both can do a thing."""
+    """A cluster of Apache Kafka nodes; the same methods as `semel.Cluster` where both can do a thing."""
 
     def __init__(
         self,
         *,
         brokers: int = 1,
+        port: int = 0,
+        topics: Sequence[TopicSpec] = (),
         data: Path | str | None = None,
         config: Mapping[str, str] | None = None,
         heap_mb: int = 512,
     ) -> None:
-        """`config` goes into every node's server.properties."""
+        """`config` goes into every node's server.properties; `port` is the first node's, 0 means any free ports."""
         if not 1 <= brokers <= NODES_MAX:
             raise ConfigError(f"brokers={brokers}: 1 to {NODES_MAX} nodes can be started here")
+        if not 0 <= port <= PORT_MAX - brokers + 1:
+            raise ConfigError(f"port={port} leaves no room for {brokers} nodes", you_want="0 to 65535")
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="semel-apache-")) if data is None else Path(data).resolve()
         self._config = dict(config or {})
+        self._topics = tuple(topics)
         self._heap_mb = heap_mb
-        ports = free_ports(2 * brokers)
+        free = free_ports(2 * brokers)
+        ports = list(range(port, port + brokers)) if port else free[:brokers]
+        quorum_ports = [each for each in free if each not in ports][:brokers]
         self.nodes = [
-            ApacheNode(id=number, port=port, controller_port=quorum_port, folder=self.data / f"node-{number}")
-            for number, (port, quorum_port) in enumerate(zip(ports[::2], ports[1::2], strict=True), start=1)
+            ApacheNode(id=number, port=own, controller_port=quorum_port, folder=self.data / f"node-{number}")
+            for number, (own, quorum_port) in enumerate(zip(ports, quorum_ports, strict=True), start=1)
         ]
 
     @property
@@ -104,29 +123,61 @@ class ApacheCluster:
         """Addresses for `bootstrap.servers`."""
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self.nodes)
 
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What a client sets to connect."""
+        return {"bootstrap.servers": self.bootstrap, "security.protocol": "PLAINTEXT"}
+
     def start(self) -> Self:
         """Format the storage, start every node, wait until all of them know each other."""
         try:
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            cluster_id = self._kept_cluster_id() or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             for node in self.nodes:
                 self._format(node, cluster_id)
             for node in self.nodes:
                 self.start_node(node.id)
             self.wait_until_ready()
+            self._set_up()
         except BaseException:
             self.stop()
             raise
         return self
 
+    def _set_up(self) -> None:
+        if not self._config and not self._topics:
+            return
+        options = {f"kafka.{name}": value for name, value in self.client_settings.items()}
+        client = WireCluster(WireSettings.from_options(options))
+        try:
+            refuse_misspelt_settings(client, self.nodes[0].id, self._config)
+            if self._topics:
+                create_topics(client, self._topics)
+        finally:
+            client.close()
+
     def _java(self, *arguments: str) -> list[str]:
         options = (f"-Xmx{self._heap_mb}m", *JVM_OPTIONS)
         return [str(find_java().path), *options, "-cp", class_path(KAFKA_BROKER, STDERR_LOG), *arguments]
 
+    def _kept_cluster_id(self) -> str:
+        """The id of the cluster whose data is here; ConfigError when it had another number of nodes."""
+        kept = sorted(self.data.glob(f"node-*/{META_FILE}"))
+        if kept and {file.parts[-3] for file in kept} != {node.folder.name for node in self.nodes}:
+            raise ConfigError(
+                f"{self.data} has the data of {len(kept)} nodes",
+                you_wrote=f"brokers={len(self.nodes)}",
+                you_want=f"brokers={len(kept)}, or another folder",
+                because="who votes is part of the data, and so are records that other nodes do not have",
+            )
+        found = re.search(r"^cluster\.id=(\S+)$", kept[0].read_text(), re.MULTILINE) if kept else None
+        return found[1] if found else ""
+
     def _format(self, node: ApacheNode, cluster_id: str) -> None:
-        if (node.folder / "logs" / "meta.properties").exists():
-            return
         node.folder.mkdir(parents=True, exist_ok=True)
+        # Written at every start: ports and settings are those of this start, not of the one that made the folder.
         (node.folder / "server.properties").write_text(self._properties(node))
+        if (node.folder / META_FILE).exists():
+            return
         command = self._java(
             "kafka.tools.StorageTool",
             "format",
@@ -167,7 +218,7 @@ class ApacheCluster:
         node = self._node(node_id)
         with node.log_file.open("ab") as output:
             node.process = self._spawn(node, output)
-        node.leash = Leash(node.process.pid)
+        node.guard = ChildGuard(node.process.pid)
 
     def _spawn(self, node: ApacheNode, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  (our own command line)
@@ -212,8 +263,19 @@ class ApacheCluster:
         self._end(self._node(node_id), signal.SIGKILL)
 
     def pause_node(self, node_id: int) -> None:
-        """Stop one node's JVM from running, without ending it."""
-        self._signal(self._node(node_id), signal.SIGSTOP)
+        """Stop one node's JVM from running, without ending it; it stands still when this returns.
+
+        On a busy machine the other threads go on, and answer, until one of them has taken the signal.
+        """
+        node = self._node(node_id)
+        if node.process is None:
+            return
+        self._signal(node, signal.SIGSTOP)
+        deadline = time.monotonic() + PAUSE_S_MAX
+        while node.process.poll() is None and not _is_stopped(node.process.pid):
+            if time.monotonic() > deadline:
+                raise EnvironmentFailure(f"Apache Kafka node {node_id} does not stand still after {PAUSE_S_MAX:g} s")
+            time.sleep(PAUSE_POLL_S)
 
     def resume_node(self, node_id: int) -> None:
         """Let a paused node run again."""
@@ -233,9 +295,9 @@ class ApacheCluster:
             self._signal(node, signal.SIGKILL)
             node.process.wait(STOP_S_MAX)
         node.process = None
-        if node.leash is not None:
-            node.leash.release()
-            node.leash = None
+        if node.guard is not None:
+            node.guard.release()
+            node.guard = None
 
     def stop(self) -> None:
         """End every node; the temporary folder goes too."""

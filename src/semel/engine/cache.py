@@ -1,6 +1,7 @@
 """Files that are made once and kept: the folder they live in, and how several processes share it.
 
 Keeps: a folder under the cache is either absent or complete, also after a crash and with several makers at once.
+       Nobody but this user can write to it, or it is not used (private.py).
 Why:   a maker fills a folder under a temporary name while it holds a file lock, then renames it. The lock is an
        operating-system lock: a killed maker leaves no lock behind, only a temporary folder that the next one removes.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from semel.engine.private import FOLDER_MODE, check_private, open_private, private_folder
 from semel.errors import EnvironmentFailure
 
 LOCK_WAIT_MS_MAX = 600_000
@@ -27,7 +29,11 @@ def cache_folder() -> Path:
 
 def keep_folder(target: Path, fill: Callable[[Path], None], *, wait_ms_max: int = LOCK_WAIT_MS_MAX) -> Path:
     """Return `target`; if it is not there yet, let `fill` write into an empty folder that then becomes `target`."""
-    if target.is_dir():
+    if cache_folder() in target.parents:
+        private_folder(cache_folder())
+    private_folder(target.parent)
+    if os.path.lexists(target):
+        check_private(target)
         return target
     with _locked(target.with_name(target.name + ".lock"), wait_ms_max):
         if not target.is_dir():
@@ -38,7 +44,7 @@ def keep_folder(target: Path, fill: Callable[[Path], None], *, wait_ms_max: int 
 def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
     unfinished = target.with_name(target.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
+    unfinished.mkdir(mode=FOLDER_MODE)
     try:
         fill(unfinished)
         unfinished.rename(target)
@@ -48,20 +54,12 @@ def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
 
 @contextmanager
 def _locked(lock: Path, wait_ms_max: int) -> Iterator[None]:
-    _make_parent(lock)
-    with lock.open("w") as file:
-        _acquire(file.fileno(), lock, wait_ms_max)
-        yield  # closing the file releases the lock
-
-
-def _make_parent(path: Path) -> None:
+    descriptor = open_private(lock, os.O_CREAT | os.O_RDWR)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"the cache folder {path.parent} cannot be made: {error.strerror}",
-            next_command="set SEMEL_CACHE to a folder that can be written",
-        ) from error
+        _acquire(descriptor, lock, wait_ms_max)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
 
 
 def _acquire(descriptor: int, lock: Path, wait_ms_max: int) -> None:

@@ -86,7 +86,7 @@ class Control:
 
     async def _do(self, verb: object, arguments: object) -> dict[str, object]:
         try:
-            await do(self._cluster.core, verb, arguments)
+            told = await do(self._cluster.core, verb, arguments)
         except ConfigError as error:
             return _refusal(error.summary, you_want=error.you_want, because=error.because)
         except SemelError as error:
@@ -95,7 +95,7 @@ class Control:
             log.exception("control: %s failed", verb)
             return _refusal(f"{verb} failed: {error}", was_sensible=True)
         log.info("control: %s %s", verb, arguments)
-        return {"ok": True}
+        return {"ok": True} if told is None else {"ok": True, "told": told}
 
 
 def _refusal(error: str, *, you_want: str = "", because: str = "", was_sensible: bool = False) -> dict[str, object]:
@@ -103,8 +103,11 @@ def _refusal(error: str, *, you_want: str = "", because: str = "", was_sensible:
     return {"ok": False, "error": error, "you_want": you_want, "because": because, "was_sensible": was_sensible}
 
 
-def ask(running: Running, verb: str, arguments: dict[str, object], seconds_max: float = ASK_S_MAX) -> None:
-    """Ask a cluster of another process to do something; ConfigError or EnvironmentFailure when it refuses."""
+def ask(running: Running, verb: str, arguments: dict[str, object], seconds_max: float = ASK_S_MAX) -> object:
+    """Ask a cluster of another process to do something; ConfigError or EnvironmentFailure when it refuses.
+
+    Returns what it tells, which for most verbs is nothing.
+    """
     if not running.control_port:
         raise ConfigError(
             f"the cluster {running.name!r} cannot be asked to {verb}",
@@ -117,6 +120,7 @@ def ask(running: Running, verb: str, arguments: dict[str, object], seconds_max: 
         raise refused(
             str(answer.get("error")), you_want=str(answer.get("you_want", "")), because=str(answer.get("because", ""))
         )
+    return answer.get("told")
 
 
 async def _exchange(running: Running, request: dict[str, object], seconds_max: float) -> dict[str, object]:

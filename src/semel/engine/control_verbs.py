@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from semel.engine import trouble
+from semel.engine import breaking
 from semel.errors import ConfigError
 
 if TYPE_CHECKING:
     from semel.broker.cluster import ClusterCore
 
-Work = Callable[..., Awaitable[None] | None]
+Told = Mapping[str, object] | None
+Work = Callable[..., Awaitable[None] | Told]
 Kinds = Mapping[str, type[object] | tuple[type[object], ...]]
 
 BROKER: Kinds = {"broker": int}
+
+
+def broker_states(core: ClusterCore) -> dict[str, object]:
+    """Every broker of the cluster by its number: running, paused or killed."""
+    found: dict[str, object] = {}
+    for broker_id in core.state.brokers:
+        broker = core.brokers.get(broker_id)
+        found[str(broker_id)] = "killed" if broker is None else "paused" if broker.pausing.is_paused else "running"
+    return found
+
+
 VERBS: Mapping[str, tuple[Work, Kinds]] = {
-    "kill": (trouble.kill, BROKER),
+    "kill": (breaking.kill, BROKER),
     "restart": (lambda core, broker: core.restart(broker), BROKER),
     "pause": (lambda core, broker: core.pause(broker), BROKER),
     "resume": (lambda core, broker: core.resume(broker), BROKER),
@@ -31,25 +43,28 @@ VERBS: Mapping[str, tuple[Work, Kinds]] = {
     ),
     "kill-controller": (lambda core: core.kill_controller(), {}),
     "slow-disk": (
-        trouble.slow_disk,
+        breaking.slow_disk,
         {"broker": int, "sync_ms": (int, float)},
     ),
     "fill-disk": (
-        trouble.fill_disk,
+        breaking.fill_disk,
         {"broker": int, "room_bytes": (int, type(None))},
     ),
-    "jump-clock": (trouble.jump_clock, {"broker": int, "ms": int}),
+    "jump-clock": (breaking.jump_clock, {"broker": int, "ms": int}),
+    "broker-states": (broker_states, {}),
 }
 
 
-async def do(core: ClusterCore, verb: object, arguments: object) -> None:
-    """Do what was asked, or raise ConfigError when it makes no sense."""
+async def do(core: ClusterCore, verb: object, arguments: object) -> Told:
+    """Do what was asked, or raise ConfigError when it makes no sense; returns what there is to tell."""
     if not isinstance(verb, str) or verb not in VERBS:
         raise ConfigError(f"a cluster cannot {verb!r}", you_want=", ".join(VERBS))
     work, kinds = VERBS[verb]
     result = work(core, *_checked(verb, arguments, kinds))
-    if result is not None:
-        await result
+    if result is None or isinstance(result, Mapping):
+        return result
+    await result
+    return None
 
 
 def _checked(verb: str, arguments: object, kinds: Kinds) -> list[object]:

@@ -23,11 +23,11 @@ from typing import Self, TypeVar
 
 from semel.broker.cluster import ClusterCore
 from semel.broker.cluster_settings import ClusterSettings, TopicSpec
-from semel.broker.intercept import Action, Hook, Seen
-from semel.broker.log_config import FlushPolicy
+from semel.broker.log.config import FlushPolicy
+from semel.broker.runtime.intercept import Action, Hook, Seen
+from semel.engine.breaking import RUN_S_MAX, Breakable
 from semel.engine.self_signed import TlsFiles
 from semel.engine.tls import Security
-from semel.engine.trouble import RUN_S_MAX, Troubled
 from semel.errors import ConfigError, EnvironmentFailure
 from semel.world.world import real_world
 
@@ -96,13 +96,14 @@ def _specs(topics: Sequence[str | TopicSpec]) -> tuple[TopicSpec, ...]:
     return tuple(TopicSpec.parse(topic) if isinstance(topic, str) else topic for topic in topics)
 
 
-class Cluster(Troubled):
+class Cluster(Breakable):
     """An embedded cluster; start it with `with` or `async with`, or with `start()` and `stop()`."""
 
     def __init__(
         self,
         *,
         brokers: int = 3,
+        first_broker_id: int = 1,
         topics: Sequence[str | TopicSpec] = (),
         data: Path | str | None = None,
         host: str = "127.0.0.1",
@@ -123,6 +124,7 @@ class Cluster(Troubled):
         self._settings = ClusterSettings(
             data=self._data or Path(),
             brokers=brokers,
+            first_broker_id=first_broker_id,
             host=host,
             advertised_host=advertised_host,
             port=port,
@@ -237,7 +239,7 @@ class Cluster(Troubled):
         times: int | None = 1,
         where: Callable[[Seen], bool] | None = None,
     ) -> Hook:
-        """Arm a fault hook for one API, such as `"Produce"`; see semel.broker.intercept for the actions."""
+        """Arm a fault hook for one API, such as `"Produce"`; see semel.broker.runtime.intercept for the actions."""
         return self._on_loop(lambda: self.core.intercept(api, action, times=times, where=where))
 
     def disarm(self, hook: Hook | None = None) -> None:

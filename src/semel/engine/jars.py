@@ -1,8 +1,8 @@
-"""Fetch jars once and keep them: Apache Kafka, its Java client, Spark's JVM connector, a compiler for the tests.
+"""Fetch jars once and keep them: Apache Kafka, its Java client, Spark's JVM connector; a driver, a compiler for tests.
 
-The Ivy inside PySpark does the fetching, so nothing but Java and the extra `spark` is needed. Ivy compares the
-checksums that the repository publishes. Each coordinate has its own folder in the cache; a second call reads that
-folder and touches no network.
+The Ivy inside PySpark does the fetching, so nothing but Java and the extra `spark` is needed. Each coordinate has its
+own folder in the cache; a second call reads that folder and touches no network. Whether just fetched or long there,
+jars are compared with the digests that semel was made with (jar_digests.py).
 
 Where Maven Central is reached through a mirror, `$SEMEL_IVY_SETTINGS` names an Ivy settings file to use instead.
 """
@@ -20,8 +20,9 @@ from typing import Self
 from xml.sax.saxutils import quoteattr
 
 from semel.engine.cache import cache_folder, keep_folder
+from semel.engine.jar_digests import verify
 from semel.engine.java import find_java
-from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError
+from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError, install_command
 
 FETCH_WAIT_MS_MAX = 600_000
 SHOWN_LINES_MAX = 12
@@ -95,6 +96,7 @@ SPARK_CONNECTOR = JarSet.of(
 )
 JAVA_COMPILER = JarSet.of("ecj", "org.eclipse.jdt:ecj:3.40.0", transitive=False)
 JSON_LIBRARY = JarSet.of("jackson", "com.fasterxml.jackson.core:jackson-databind:2.21.2", transitive=True)
+POSTGRES_DRIVER = JarSet.of("postgres-driver", "org.postgresql:postgresql:42.7.14", transitive=False)
 # Bindings for the logging interface that Kafka uses; the same version as the interface, or it is ignored.
 # SILENT_LOG drops every line, STDERR_LOG writes them to stderr: stdout stays free for data in both.
 SILENT_LOG = JarSet.of("slf4j-nop", "org.slf4j:slf4j-nop:1.7.36", transitive=False)
@@ -107,6 +109,7 @@ JAR_SETS = (
     SPARK_CONNECTOR,
     JAVA_COMPILER,
     JSON_LIBRARY,
+    POSTGRES_DRIVER,
     SILENT_LOG,
     STDERR_LOG,
 )
@@ -114,10 +117,31 @@ JAR_SETS = (
 
 def fetch_jars(coordinate: Coordinate, *, transitive: bool = True, wait_ms_max: int = FETCH_WAIT_MS_MAX) -> list[Path]:
     """Return the jar of `coordinate`, with its run-time dependencies if `transitive`; sorted by name."""
+    name = folder_name(coordinate, transitive)
+    fill = _filler(coordinate, transitive, wait_ms_max)
+
+    def fill_verified(folder: Path) -> None:
+        fill(folder)
+        verify(folder, name=name, origin=_origin())
+
+    folder = keep_folder(cache_folder() / "jars" / name, fill_verified, wait_ms_max=wait_ms_max + 10_000)
+    return verify(folder, name=name, origin=_origin())
+
+
+def folder_name(coordinate: Coordinate, transitive: bool) -> str:
+    """What the folder of a coordinate is called, in the cache and in the list of digests."""
     depth = "with-dependencies" if transitive else "alone"
-    target = cache_folder() / "jars" / f"{coordinate.group}+{coordinate.artifact}+{coordinate.version}+{depth}"
-    folder = keep_folder(target, _filler(coordinate, transitive, wait_ms_max), wait_ms_max=wait_ms_max + 10_000)
-    return sorted(folder.glob("*.jar"))
+    return f"{coordinate.group}+{coordinate.artifact}+{coordinate.version}+{depth}"
+
+
+def _origin() -> str:
+    settings = os.environ.get("SEMEL_IVY_SETTINGS")
+    return f"the repository of {settings}" if settings else "Maven Central"
+
+
+def fetch_unverified(coordinate: Coordinate, folder: Path, *, transitive: bool) -> None:
+    """Fetch into an empty folder whatever the repository has: for `make pin-jars`, never to be run."""
+    _filler(coordinate, transitive, FETCH_WAIT_MS_MAX)(folder)
 
 
 def class_path(*jar_sets: JarSet) -> str:
@@ -198,7 +222,7 @@ def _ivy_jar() -> Path:
         raise MissingExtraError.of("spark", "fetching jars")
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
-        raise EnvironmentFailure("the installed PySpark has no Ivy jar", next_command="pip install 'semel[spark]'")
+        raise EnvironmentFailure("the installed PySpark has no Ivy jar", next_command=install_command("spark"))
     return found[-1]
 
 

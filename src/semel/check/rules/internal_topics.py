@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from semel.check.facts import Facts, known, number
-from semel.check.rule import Judged
+from semel.check.rule import Judged, Severity, without_copies
 
 COPIES_MIN = 3
 IN_SYNC_MIN = 2
@@ -16,6 +16,7 @@ class InternalTopic:
     name: str
     replication_setting: str
     in_sync_setting: str
+    few_in_sync: Severity = Severity.ERROR
 
     def subjects(self, facts: Facts) -> list[str]:
         """The topic, once there is a cluster to look at."""
@@ -30,12 +31,18 @@ class InternalTopic:
             in_sync = number(topic.settings, "min.insync.replicas")
             fix = f"kafka-reassign-partitions.sh to {COPIES_MIN} replicas, then min.insync.replicas={IN_SYNC_MIN}"
         else:
-            copies = min(number(broker, self.replication_setting) for broker in facts.brokers.values())
+            asked = min(number(broker, self.replication_setting) for broker in facts.brokers.values())
+            copies = min(asked, len(facts.brokers))  # it cannot get more than there are brokers
             in_sync = min(number(broker, self.in_sync_setting) for broker in facts.brokers.values())
             fix = f"on the brokers: {self.replication_setting}={COPIES_MIN} {self.in_sync_setting}={IN_SYNC_MIN}"
+            if copies < asked:
+                fix = f"a cluster of {COPIES_MIN} brokers or more; {asked} replicas are asked for"
         state = "" if partitions else ", not created yet"
-        return Judged(
+        judged = Judged(
             held=copies >= COPIES_MIN and in_sync >= IN_SYNC_MIN,
             found=f"replication factor {copies}, min.insync.replicas={in_sync}{state}",
             fix=fix,
+            # With enough copies a single failure loses nothing: the others have to fall behind first.
+            severity=self.few_in_sync if copies >= COPIES_MIN else None,
         )
+        return without_copies(facts, judged)

@@ -1,7 +1,7 @@
 """S020: a record has three copies."""
 
 from semel.check.facts import Facts, known
-from semel.check.rule import About, Judged, Rule, topics
+from semel.check.rule import About, Judged, Rule, topics, without_copies
 from semel.guarantee import Anomaly
 
 COPIES_MIN = 3
@@ -9,11 +9,12 @@ COPIES_MIN = 3
 
 def _judge(facts: Facts, name: str) -> Judged:
     copies = min(len(one.replicas) for one in known(facts.topics[name].partitions))
-    return Judged(
+    judged = Judged(
         held=copies >= COPIES_MIN,
         found=f"replication factor {copies}",
         fix=f"kafka-reassign-partitions.sh, or create {name} anew with {COPIES_MIN} replicas",
     )
+    return without_copies(facts, judged)
 
 
 RULE = Rule(

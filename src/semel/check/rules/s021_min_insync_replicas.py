@@ -1,7 +1,7 @@
 """S021: an acknowledged record is on two brokers."""
 
 from semel.check.facts import Facts, known, number
-from semel.check.rule import About, Judged, Rule, topics
+from semel.check.rule import About, Judged, Rule, topics, without_copies
 from semel.guarantee import Anomaly
 
 IN_SYNC_MIN = 2
@@ -16,7 +16,8 @@ def _judge(facts: Facts, name: str) -> Judged:
     copies = min(len(one.replicas) for one in known(topic.partitions))
     if copies < IN_SYNC_MIN:
         # Raising it now would refuse every write.
-        return Judged(held=False, found=f"{SETTING}={found}", fix="more replicas first (S020), then raise it")
+        judged = Judged(held=False, found=f"{SETTING}={found}", fix="more replicas first (S020), then raise it")
+        return without_copies(facts, judged)
     wanted = ((SETTING, str(IN_SYNC_MIN)),)
     return Judged(held=False, found=f"{SETTING}={found}", fix=f"set {SETTING}={IN_SYNC_MIN}", alter=wanted)
 

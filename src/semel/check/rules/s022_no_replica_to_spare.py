@@ -1,7 +1,7 @@
 """S022: one broker may be down without stopping the producers."""
 
 from semel.check.facts import Facts, known, number
-from semel.check.rule import About, Judged, Rule, topics
+from semel.check.rule import About, Judged, Rule, topics, without_copies
 from semel.check.rules.s021_min_insync_replicas import IN_SYNC_MIN, SETTING
 from semel.guarantee import Guarantee
 
@@ -11,12 +11,14 @@ def _judge(facts: Facts, name: str) -> Judged:
     needed = number(topic.settings, SETTING)
     copies = min(len(one.replicas) for one in known(topic.partitions))
     lowered = ((SETTING, str(copies - 1)),) if copies - 1 >= IN_SYNC_MIN else ()
-    return Judged(
+    judged = Judged(
         held=needed < copies,
         found=f"{SETTING}={needed}, replication factor {copies}",
         fix=f"set {SETTING}={copies - 1}" if lowered else "more replicas (S020)",
         alter=lowered,
     )
+    # More confirmations than copies: no write succeeds, on one broker as on many.
+    return judged if needed > copies else without_copies(facts, judged)
 
 
 RULE = Rule(

@@ -1,6 +1,6 @@
 """S029: the topic takes every record that a producer may send."""
 
-from semel.check.facts import Facts, number
+from semel.check.facts import ClientFacts, Facts, number
 from semel.check.rule import About, Judged, Rule, topics
 from semel.clients.setting_names import Role
 from semel.guarantee import Anomaly
@@ -8,14 +8,14 @@ from semel.guarantee import Anomaly
 SETTING = "max.message.bytes"
 
 
-def _sizes(facts: Facts) -> dict[str, int]:
-    writing = [client for client in facts.clients if Role.PRODUCER in client.settings.roles]
-    return {client.name: size for client in writing if (size := client.settings.number("max.request.size"))}
+def _writing(facts: Facts) -> list[ClientFacts]:
+    return [client for client in facts.clients if Role.PRODUCER in client.settings.roles]
 
 
 def _judge(facts: Facts, name: str) -> Judged:
     taken = number(facts.topics[name].settings, SETTING)
-    client, sent = max(_sizes(facts).items(), key=lambda row: row[1])
+    sizes = {client.name: client.settings.number("max.request.size") or 0 for client in _writing(facts)}
+    client, sent = max(sizes.items(), key=lambda row: row[1])
     return Judged(
         held=sent <= taken,
         found=f"{SETTING}={taken}, {client} sends up to {sent}",
@@ -35,6 +35,6 @@ RULE = Rule(
     fault="a record larger than the topic takes",
     shown_by="src/semel/drill/damage/s029_record_too_large.py",
     sources="Apache Kafka topic configuration: max.message.bytes; producer configuration: max.request.size",
-    subjects=lambda facts: topics(facts) if _sizes(facts) else [],
+    subjects=lambda facts: topics(facts) if _writing(facts) else [],
     judge=_judge,
 )

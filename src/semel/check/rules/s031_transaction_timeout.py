@@ -9,21 +9,30 @@ SETTING = "transaction.max.timeout.ms"
 SINK_TIMEOUT_MS = 600_000  # what the Kafka sink asks for unless told otherwise
 
 
-def _asked(facts: Facts) -> dict[str, int]:
-    asked = {}
+def _subjects(facts: Facts) -> list[str]:
+    """Producers that have, or may have, a transactional id; queries whose sink is ours."""
+    if not facts.brokers:
+        return []
+    writing = [client for client in facts.clients if Role.PRODUCER in client.settings.roles]
+    owners = [
+        client.name
+        for client in writing
+        if client.settings.why_unread("transactional.id") or client.settings.text("transactional.id")
+    ]
+    return [*owners, *(query.name for query in facts.queries if query.sink == "semel")]
+
+
+def _asked_ms(facts: Facts, name: str) -> int:
     for client in facts.clients:
-        limit_ms = client.settings.number("transaction.timeout.ms")
-        if Role.PRODUCER in client.settings.roles and client.settings.text("transactional.id") and limit_ms:
-            asked[client.name] = limit_ms
-    for query in facts.queries:
-        if query.sink == "semel":
-            written = query.number("transaction_timeout_ms") or query.number("kafka.transaction.timeout.ms")
-            asked[query.name] = written or SINK_TIMEOUT_MS
-    return asked
+        if client.name == name:
+            client.settings.text("transactional.id")  # whether there is one has to be known
+            return client.settings.number("transaction.timeout.ms") or 0
+    query = facts.query(name)
+    return query.number("transaction_timeout_ms") or query.number("kafka.transaction.timeout.ms") or SINK_TIMEOUT_MS
 
 
 def _judge(facts: Facts, name: str) -> Judged:
-    asked_ms = _asked(facts)[name]
+    asked_ms = _asked_ms(facts, name)
     allowed_ms = min(number(broker, SETTING) for broker in facts.brokers.values())
     return Judged(
         held=asked_ms <= allowed_ms,
@@ -43,6 +52,7 @@ RULE = Rule(
     fault="none is needed: the first InitProducerId is refused",
     shown_by="",
     sources="KIP-98; Apache Kafka broker configuration: transaction.max.timeout.ms",
-    subjects=lambda facts: list(_asked(facts)) if facts.brokers else [],
+    settings=("transaction.timeout.ms", "transactional.id"),
+    subjects=_subjects,
     judge=_judge,
 )

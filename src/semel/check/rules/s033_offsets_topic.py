@@ -1,7 +1,7 @@
 """S033: committed offsets survive a broker."""
 
 from semel.check.facts import OFFSETS_TOPIC
-from semel.check.rule import About, Rule
+from semel.check.rule import About, Rule, Severity
 from semel.check.rules.internal_topics import COPIES_MIN, IN_SYNC_MIN, InternalTopic
 from semel.guarantee import Anomaly
 
@@ -9,6 +9,7 @@ _TOPIC = InternalTopic(
     name=OFFSETS_TOPIC,
     replication_setting="offsets.topic.replication.factor",
     in_sync_setting="min.insync.replicas",
+    few_in_sync=Severity.WARNING,  # every cluster with Kafka's defaults has a minimum of one here
 )
 
 RULE = Rule(

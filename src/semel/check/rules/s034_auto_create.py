@@ -1,7 +1,7 @@
 """S034: a misspelled topic is an error, not a new topic."""
 
 from semel.check.facts import Facts, setting
-from semel.check.rule import About, Judged, Rule, brokers
+from semel.check.rule import About, Judged, Rule, Severity, brokers
 from semel.guarantee import Anomaly
 
 SETTING = "auto.create.topics.enable"
@@ -16,6 +16,7 @@ RULE = Rule(
     id="S034",
     title="a misspelled topic is an error, not a new topic",
     about=About.BROKER,
+    severity=Severity.WARNING,
     requires=f"{SETTING}=false",
     anomalies=frozenset({Anomaly.LOST}),
     wrong="A producer with a wrong name in its settings creates that topic, with default replication, and its records "

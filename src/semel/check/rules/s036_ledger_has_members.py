@@ -29,7 +29,7 @@ RULE = Rule(
     "position that the pipeline committed with its output.",
     fault="a consumer of the same group commits an offset of its own",
     shown_by="src/semel/drill/damage/s036_ledger_has_members.py",
-    sources="docs/DESIGN.md, exactly-once sink, S9",
+    sources="docs/DESIGN.md, exactly-once sink, E9",
     subjects=_subjects,
     judge=_judge,
 )

@@ -1,5 +1,7 @@
 """S038: every open transaction has a coordinator that will end it."""
 
+import shlex
+
 from semel.check.facts import Facts, known
 from semel.check.rule import About, Judged, Rule, topics
 from semel.guarantee import Guarantee
@@ -21,8 +23,8 @@ def _judge(facts: Facts, name: str) -> Judged:
         found="; ".join(
             f"{where}: producer {each.producer_id} since offset {each.offset_first}" for where, each in hanging
         ),
-        fix=f"kafka-transactions.sh abort --topic {place.topic} --partition {place.partition} "
-        f"--start-offset {one.offset_first}",
+        fix=f"kafka-transactions.sh {facts.connect} abort --topic {shlex.quote(place.topic)} "
+        f"--partition {place.partition} --start-offset {one.offset_first}",
     )
 
 

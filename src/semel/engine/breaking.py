@@ -1,4 +1,4 @@
-"""What can be done to a running embedded cluster: kill, pause, split, move leaders, trouble its disks and clocks.
+"""What can be done to a running embedded cluster: kill, pause, split, move leaders, break its disks and clocks.
 
 Each works from the thread that started the cluster and, under `async with`, on the cluster's own loop. There `kill` and
 `restart` have twins to await, because a port takes a moment to close. Faults that count what they did, and schedules of
@@ -52,7 +52,7 @@ def jump_clock(core: ClusterCore, broker_id: int, ms: int) -> None:
     clock_levers(core.world(broker_id)).jump_ms(ms)
 
 
-class Troubled(ABC):
+class Breakable(ABC):
     """The part of `semel.Cluster` that breaks it and mends it."""
 
     @property
@@ -98,7 +98,7 @@ class Troubled(ABC):
         self._on_loop(lambda: self.core.resume(broker_id))
 
     def split(self, source: int, target: int, *, one_way: bool = False) -> None:
-        """Let nothing pass between two brokers; 0 is the controller. Clients reach both all the same."""
+        """Let nothing pass between two brokers, or a broker and the controller (0). Clients reach both all the same."""
         self._on_loop(lambda: self.core.cut(source, target, one_way=one_way))
 
     def heal(self) -> None:

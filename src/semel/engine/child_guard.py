@@ -1,4 +1,4 @@
-"""A leash: a server that this process has started ends with this process, however that ends.
+"""A guard for servers: a server that this process has started ends with this process, however that ends.
 
 Why: a process that is killed stops nothing any more, and a server it leaves behind keeps a port, memory and disk for
      good. The kernel closes a pipe's end with whoever held it, and a shell at the other end needs to know no more.
@@ -11,7 +11,7 @@ import subprocess
 _END_WITH_THE_PIPE = 'read _; kill -s KILL -- "-$0"'
 
 
-class Leash:
+class ChildGuard:
     """Holds one server by its process group."""
 
     def __init__(self, group_id: int) -> None:

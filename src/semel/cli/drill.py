@@ -1,0 +1,109 @@
+"""`semel drill`: break things on purpose, on an embedded cluster, and count what that does to records.
+
+`semel drill S003` breaks a rule of `semel check`, then follows it, under the same fault. `semel drill M04`, `--fault`
+and `--quick` run cells of the matrix guarantee x fault x path; `--all` runs every rule and every cell. `semel drill
+target.toml` breaks a program of the user's own. Each of the three has a file beside this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from semel.cli import drill_matrix, drill_rules, drill_target
+from semel.cli.drill_verdicts import code_of
+from semel.cli.exit_code import ExitCode
+from semel.cli.output import Format, add_format, print_json
+from semel.cli.shell import interrupted_by_sigterm
+from semel.errors import ConfigError
+
+SEED_MAX = 2**63 - 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "name", nargs="*", metavar="NAME", help="rules (S003), rows (M04) or cells; or one file target.toml; see --list"
+    )
+    parser.add_argument("--fault", default="", metavar="NAME", help="only cells with this fault, such as kill-broker")
+    parser.add_argument("--quick", action="store_true", help="a few cells that touch every row (a minute)")
+    parser.add_argument("--all", action="store_true", help="every rule and every cell (half an hour)")
+    parser.add_argument("--list", action="store_true", help="say which rules and cells there are, and run none")
+    parser.add_argument("--seed", type=int, default=1, help="when faults strike follows from it (default 1)")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="where run folders are kept (default ~/.cache/semel)")
+    add_format(parser)
+
+
+def run(options: argparse.Namespace) -> ExitCode:
+    """Run what was asked for and print a line for each cell."""
+    if not 0 <= options.seed <= SEED_MAX:
+        raise ConfigError(f"{options.seed} is no seed", you_want=f"a whole number from 0 to {SEED_MAX}")
+    if any(name.endswith(".toml") for name in options.name):
+        return _run_target(options)
+    rules, cells = _chosen(options)
+    if options.list:
+        _list(rules, cells, options.format)
+        return ExitCode.HELD
+    with interrupted_by_sigterm():
+        tried = drill_rules.run(rules)
+        matrix = drill_matrix.run(cells, options) if cells else None
+    if options.format == Format.JSON:
+        found: dict[str, object] = {"schema": 1}
+        # Rules were there first: what reads "cells" finds them, and nothing else, in it.
+        found |= {"cells": [drill_rules.as_json(one) for one in tried]} if tried or matrix is None else {}
+        print_json(found | (matrix.as_json() if matrix is not None else {}))
+    else:
+        if tried:
+            print(drill_rules.render(tried))
+        if matrix is not None:
+            print(matrix.render())
+    return code_of([*(one.verdict for one in tried), *(matrix.verdicts if matrix is not None else ())])
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.Cell]]:
+    """The rules and the cells that are asked for."""
+    from semel.drill.cells import CELLS, chosen_cells, quick_cells
+
+    everything = [word for word, is_on in (("--all", options.all), ("--list", options.list)) if is_on]
+    if everything and (options.name or options.fault or options.quick):
+        raise ConfigError("some are named, and all are asked for", you_want="semel drill S003, or semel drill --all")
+    if options.quick and (options.name or options.fault):
+        raise ConfigError("--quick has cells of its own", you_want="semel drill M04, or semel drill --quick")
+    if everything:
+        return drill_rules.known(), list(CELLS)
+    if options.quick:
+        return [], quick_cells()
+    rules = [name.upper() for name in options.name if drill_rules.is_rule(name)]
+    drill_rules.check(rules)
+    others = [_cased(name) for name in options.name if not drill_rules.is_rule(name)]
+    if rules and options.fault:
+        raise ConfigError("a rule has its own fault", you_want="semel drill S003, or semel drill --fault kill-broker")
+    if not (rules or others or options.fault):
+        raise ConfigError(
+            "nothing is named",
+            you_want="a rule (semel drill S003), a row (semel drill M04), a program of yours (semel drill target.toml),"
+            " or semel drill --quick",
+            next_command="semel drill --list",
+        )
+    return list(dict.fromkeys(rules)), chosen_cells(others, fault=options.fault) if others or options.fault else []
+
+
+def _cased(name: str) -> str:
+    """Rows are written in capitals, cells are not."""
+    return name.upper() if len(name) <= 4 else name.lower()
+
+
+def _list(rules: list[str], cells: list[drill_matrix.Cell], form: str) -> None:
+    if form == Format.JSON:
+        print_json({"schema": 1, "drills": drill_rules.listed(rules), "cells": drill_matrix.listed(cells)})
+    else:
+        print(drill_rules.render_list(rules))
+        print()
+        print(drill_matrix.render_list(cells))
+
+
+def _run_target(options: argparse.Namespace) -> ExitCode:
+    if len(options.name) > 1 or options.fault or options.quick or options.all or options.list:
+        raise ConfigError("a target is run alone", you_want="semel drill target.toml [--seed N]")
+    with interrupted_by_sigterm():
+        return drill_target.run(Path(options.name[0]), options)
