@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import semel
+from semel.drill.damage.records import commit_positions
 from semel.engine.apache import ApacheCluster
 from semel.errors import EnvironmentFailure
-from semel.protocol.error_codes import ErrorCode
-from tests.support.waiting import eventually
 
 SETTINGS = {
     "group.min.session.timeout.ms": "100",
@@ -24,11 +23,6 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "auto.create.topics.enable": "false",
 }
-COORDINATOR_AWAY = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 WAIT_S_MAX = 30
 BOTH = ("embedded", "apache")
 _names = count()
@@ -92,19 +86,7 @@ class Kafka:
     def commit_start(self, group: str, topic: str, partitions: int = 1) -> None:
         """Give a group a position at the start, which at most once does not choose by itself."""
         member = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
-        starts = [TopicPartition(topic, number, 0) for number in range(partitions)]
-
-        def is_committed() -> bool:
-            try:
-                member.commit(offsets=starts, asynchronous=False)
-            except KafkaException as error:
-                # A node that was struck before may be taking its groups up again.
-                if error.args[0].code() not in COORDINATOR_AWAY:
-                    raise
-                return False
-            return True
-
-        eventually(is_committed, 60, what="the group's coordinator takes offsets")
+        commit_positions(member, topic, dict.fromkeys(range(partitions), 0))
         member.close()
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int:

@@ -68,6 +68,20 @@ def failure_in(error: BaseException) -> KafkaFailure | None:
 # A newer owner exists: librdkafka's own code, then Kafka's for producers and for members of groups.
 FENCED_PRODUCER = frozenset({-144, 47, 90})
 FENCED_MEMBER = frozenset({22, 25, 82, 110, 113, -142})
+# A group's coordinator moves, starts or does not answer: the same commit may pass a moment later. The library tries it
+# three times and gives up, and does not call the error retriable: it says so of transactions alone.
+COORDINATOR_AWAY = frozenset(
+    {
+        7,  # request timed out
+        13,  # network exception
+        14,  # coordinator load in progress
+        15,  # coordinator not available
+        16,  # not coordinator
+        -180,  # waiting for the coordinator
+        -185,  # timed out
+        -195,  # the connection broke
+    }
+)
 # The record never left this process, or every attempt to send it must have been refused before the append. Errors that
 # are tried again are not here: an earlier attempt may have been appended without anybody knowing.
 _NOT_APPENDED = frozenset(

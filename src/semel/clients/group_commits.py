@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from semel.clients.failures import FENCED_MEMBER, KafkaFailure, failure
+from semel.clients.failures import COORDINATOR_AWAY, FENCED_MEMBER, KafkaFailure, failure
 from semel.clients.library import confluent, log
 from semel.clients.progress import Offsets, Progress
 from semel.clients.records import Life
@@ -62,7 +62,7 @@ class GroupCommits:
                     because="the group has given the partitions to another member, or is about to",
                     next_command="go on: the records come again to whoever has the partition now",
                 )
-            if not cause.retriable() or time.monotonic() > deadline:
+            if cause.code() not in COORDINATOR_AWAY or time.monotonic() > deadline:
                 raise failure(cause, "the offsets were not committed", outcome=Outcome.UNKNOWN)
             time.sleep(PAUSE_S)
 

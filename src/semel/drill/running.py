@@ -7,10 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from semel.clients.library import confluent
 from semel.drill.cells import KILL_CLIENT, Cell, ClientKill, Observed
 from semel.drill.client_life import killed_at
-from semel.drill.damage.records import WAIT_S_MAX, consumer, producer, wait_until
+from semel.drill.damage.records import WAIT_S_MAX, commit_positions, consumer, producer, wait_until
 from semel.drill.programs import Errand
 from semel.drill.strikes import Blow, Scene
 from semel.engine.embedded import Cluster
@@ -122,18 +121,8 @@ def _prepared(cluster: Cluster, cell: Cell, store: Path) -> Errand:
 
 
 def _commit_start(cluster: Cluster) -> None:
-    library = confluent()
     member = consumer(cluster, SOURCE)
-    starts = [library.TopicPartition(SOURCE, number, 0) for number in range(PARTITIONS)]
-
-    def is_committed() -> bool:
-        try:
-            member.commit(offsets=starts, asynchronous=False)
-        except library.KafkaException:
-            return False  # the first group of a cluster waits for its coordinator
-        return True
-
-    wait_until(is_committed, "the group's coordinator takes offsets")
+    commit_positions(member, SOURCE, dict.fromkeys(range(PARTITIONS), 0))
     member.close()
 
 

@@ -258,7 +258,7 @@ def test_a_lost_partition_is_not_committed(member: Membership, library: Library)
 
 
 def test_a_refused_commit_is_fenced_and_one_that_may_pass_is_tried_again(member: Membership, library: Library) -> None:
-    library.refusals = [KafkaException(KafkaError(COORDINATOR_LOADING, retriable=True))]
+    library.refusals = [KafkaException(KafkaError(COORDINATOR_LOADING))]
     member.commits.commit({A: 9})
     assert [what for what, _ in library.asked] == ["commit", "commit"]
     library.refusals = [KafkaException(KafkaError(ILLEGAL_GENERATION))]

@@ -11,6 +11,7 @@ from importlib import import_module
 from itertools import count
 from typing import Any, Protocol
 
+from semel.clients.failures import COORDINATOR_AWAY
 from semel.clients.library import confluent, make
 from semel.errors import EnvironmentFailure
 
@@ -221,8 +222,24 @@ def read_all(
 
 def commit_position(client: Any, topic: str, offset_next: int, partition: int = 0) -> None:
     """Commit where a group goes on, and wait for the answer."""
+    commit_positions(client, topic, {partition: offset_next})
+
+
+def commit_positions(client: Any, topic: str, offsets: Mapping[int, int]) -> None:
+    """The same for several partitions. The first group of a cluster waits for its coordinator."""
     library = confluent()
-    client.commit(offsets=[library.TopicPartition(topic, partition, offset_next)], asynchronous=False)
+    places = [library.TopicPartition(topic, partition, offset_next) for partition, offset_next in offsets.items()]
+
+    def is_committed() -> bool:
+        try:
+            client.commit(offsets=places, asynchronous=False)
+        except library.KafkaException as error:
+            if error.args[0].code() not in COORDINATOR_AWAY:
+                raise
+            return False
+        return True
+
+    wait_until(is_committed, "the group's coordinator takes offsets")
 
 
 def committed_position(client: Any, topic: str, partition: int = 0) -> int:
