@@ -49,6 +49,7 @@ def keys(driver: Driver, replicas: Replicas) -> list[bytes | None]:
     return [one.key for one in driver.consume(replicas.topic, {0: 0}, end)]
 
 
+@pytest.mark.quick(1)
 @survivors
 def test_unclean_acknowledged_records_are_lost_and_counted(driver: Driver, replicas: Replicas) -> None:
     leader, survivor = tell(driver, replicas)

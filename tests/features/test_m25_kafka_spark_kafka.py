@@ -171,7 +171,7 @@ def test_spark_s_own_source_works_too(spark: SparkSession, cluster: semel.Cluste
     check_once(copy.output(), NUMBERS, ordered=True)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("partitioning", ["keyed", "spread"])
 def test_more_rows_than_one_task_takes(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, partitioning: str

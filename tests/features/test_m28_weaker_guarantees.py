@@ -73,6 +73,7 @@ def test_an_acknowledgement_is_lost(copy: Job, cluster: semel.Cluster, guarantee
     assert set(counts(copy)) | {1} == wanted
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once"])
 def test_without_a_crash_every_record_once(copy: Job, guarantee: str) -> None:
     copy.guarantee = guarantee

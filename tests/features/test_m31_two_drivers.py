@@ -49,6 +49,7 @@ def test_the_older_one_is_fenced(copy: Job, step: CommitStep) -> None:
     newer.own()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("step", [CommitStep.LEDGER_READ, CommitStep.OFFSETS_WRITTEN])
 def test_at_most_once_the_rows_are_written_by_one(copy: Job, step: CommitStep, tmp_path: Path) -> None:
     """A newer driver does the same micro-batch while the older one is about to."""

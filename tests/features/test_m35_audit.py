@@ -173,7 +173,7 @@ def as_rows(rows: DataFrame) -> DataFrame:
     return rows.selectExpr(*(f"{sql} AS {name}" for name, sql in OF_TOPIC.items()))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("step", [CommitStep.ROWS_WRITTEN, CommitStep.COMMITTED])
 @pytest.mark.parametrize("place", ["topic", "delta", "table"])
 def test_a_pipeline_that_runs_raises_no_alarm(ground: Ground, place: str, step: CommitStep) -> None:

@@ -100,6 +100,7 @@ def test_a_topic_that_many_groups_have_read_is_deleted_and_holds_up_nobody(
         assert {tuple(committed(client, group_id)) for group_id in groups[:-1]} == {()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("partitions", "groups"), SIZES)
 def test_a_crash_in_the_middle_of_it_leaves_no_offset_behind(
     tmp_path: Path, partitions: int, groups: list[str]

@@ -26,7 +26,7 @@ def find(mutation: Mutation, seeds: range) -> SimResult:
     return found
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mutation", QUICK, ids=[one.name for one in QUICK])
 def test_a_seed_finds_it(mutation: Mutation) -> None:
     found = find(mutation, QUICK_SEEDS)

@@ -246,6 +246,7 @@ def test_two_pipelines_of_one_name(spark: SparkSession, cluster: semel.Cluster, 
     check_once(first.output(), range(30), ordered=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -286,6 +287,7 @@ def test_write_stream_of_spark_says_what_to_use_instead(spark: SparkSession, tmp
         batch.write.format("semel").mode("append").option("kafka.bootstrap.servers", "127.0.0.1:9").save()
 
 
+@pytest.mark.full
 def test_a_query_has_the_name_of_its_pipeline_unless_it_is_given_one(
     spark: SparkSession, cluster: semel.Cluster, output: str, tmp_path: Path
 ) -> None:

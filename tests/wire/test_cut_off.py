@@ -159,6 +159,7 @@ def test_a_leader_that_was_replaced_turns_nobody_away(whole: Cluster, client: Wi
     transaction.end(client.deadline(), commit=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("partition", range(3))
 def test_a_leader_that_does_not_acknowledge_is_not_asked_who_leads(
     whole: Cluster, client: WireCluster, replicated: str, partition: int
@@ -190,6 +191,7 @@ def test_a_micro_batch_planned_on_an_old_ledger_is_not_committed(whole: Cluster,
     assert run_empty(second, 1) is Plan.SKIP
 
 
+@pytest.mark.full
 def test_a_run_planned_on_an_old_answer_is_not_committed(whole: Cluster, client: WireCluster, replicated: str) -> None:
     """E11 for batch jobs: only the coordinator of the run's group is cut off, and says that the run was never written.
 

@@ -84,7 +84,7 @@ def _kill_struck(cluster: semel.Cluster, struck: list[int]) -> None:
     cluster.restart(struck[0])
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @BOTH
 def test_a_transaction_times_out(make: Make, cluster: semel.Cluster, partitioning: str) -> None:
     """E4: the coordinator aborts it before the driver commits; the micro-batch is run again, by the same driver."""

@@ -154,7 +154,7 @@ CASES = [
     Case(act=restored_by_two, expected="refuse", row="D18"),
     Case(act=refused_before, expected="refuse", row="D18"),
     Case(act=copied, expected="refuse", row="D18"),
-    Case(act=NEW_FROM_EARLIEST, expected="refuse", row="D18", quick="semel"),
+    Case(act=NEW_FROM_EARLIEST, expected="refuse", row="D18"),
     Case(act=new_from("latest"), expected="refuse", row="D09"),
     Case(act=with_a_new_partition, expected="refuse", row="D18"),
     Case(act=expired, expected="refuse", row="D18"),

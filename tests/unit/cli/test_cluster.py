@@ -61,6 +61,7 @@ def test_a_name_runs_once(home: dict[str, str]) -> None:
     assert "runs already" in again.stderr
 
 
+@pytest.mark.full
 def test_a_data_folder_has_one_cluster(home: dict[str, str], tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     first = semel(home, "start", "--detach", "--port", "0", "--brokers", "1", "--data", data)
@@ -70,6 +71,7 @@ def test_a_data_folder_has_one_cluster(home: dict[str, str], tmp_path: Path) -> 
     assert "in use by another cluster" in second.stderr
 
 
+@pytest.mark.full
 def test_killed_cluster_is_not_listed(home: dict[str, str]) -> None:
     assert semel(home, "start", "--detach", "--port", "0", "--brokers", "1").returncode == ExitCode.HELD
     pid = int(str(listed(home)[0]["pid"]))
@@ -81,6 +83,7 @@ def test_killed_cluster_is_not_listed(home: dict[str, str]) -> None:
     assert semel(home, "stop").returncode == ExitCode.ENVIRONMENT
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

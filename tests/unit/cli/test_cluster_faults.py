@@ -137,6 +137,7 @@ def test_move_leader(cluster: Elsewhere) -> None:
     assert cluster.place()[0] == target
 
 
+@pytest.mark.full
 def test_disk_clock_and_controller(cluster: Elsewhere) -> None:
     leader = str(cluster.place()[0])
     cluster.do("fill-disk", leader)
@@ -210,6 +211,7 @@ def test_a_cluster_that_does_not_run_cannot_be_broken(cluster: Elsewhere) -> Non
     assert "no cluster named 'other' runs" in done.stderr
 
 
+@pytest.mark.full
 def test_status_shows_killed_and_paused_brokers(cluster: Elsewhere) -> None:
     def states() -> object:
         return json.loads(cluster.semel("status", "--format", "json").stdout)["clusters"][0]["broker_states"]

@@ -30,10 +30,8 @@ def read_rest(terminal: int) -> str:
     return found
 
 
-@pytest.mark.parametrize(
-    ("jobs", "to_all"),
-    [("2", True), *(pytest.param(*case, marks=pytest.mark.full) for case in [("1", True), ("1", False), ("2", False)])],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("jobs", "to_all"), [("1", True), ("1", False), ("2", True), ("2", False)])
 def test_an_interruption_is_quiet(jobs: str, to_all: bool) -> None:
     terminal, theirs = pty.openpty()
     program = subprocess.Popen(

@@ -72,6 +72,7 @@ def test_with_and_without_dependencies(capfd: pytest.CaptureFixture[str]) -> Non
     assert "fetched org.example:app:1.0: 2 jars" in printed.err
 
 
+@pytest.mark.full
 def test_a_second_call_needs_no_repository(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first = fetch_jars(APP)
     shutil.rmtree(repository)
@@ -91,6 +92,7 @@ def test_what_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "cache" / "jars").glob("*/*")) == []
 
 
+@pytest.mark.full
 def test_a_missing_dependency_is_an_error_too(repository: Path) -> None:
     shutil.rmtree(repository / "org" / "example" / "tool")
     with pytest.raises(EnvironmentFailure, match=r"org\.example#tool;2\.0: not found"):
@@ -102,12 +104,14 @@ def test_a_repository_that_does_not_answer_has_a_limit() -> None:
         fetch_jars(APP, wait_ms_max=1)
 
 
+@pytest.mark.full
 def test_a_pom_without_its_jar_is_an_error(repository: Path) -> None:
     (repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.jar").unlink()
     with pytest.raises(EnvironmentFailure, match=r"org\.example:tool:2\.0 could not be fetched"):
         fetch_jars(TOOL)
 
 
+@pytest.mark.full
 def test_a_pom_that_stands_for_no_jar_is_an_error(repository: Path) -> None:
     pom = repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.pom"
     pom.write_text(pom.read_text().replace("<version>", "<packaging>pom</packaging><version>", 1))
@@ -131,6 +135,7 @@ esac
         fetch_jars(APP)
 
 
+@pytest.mark.full
 def test_a_class_path_lists_each_jar_once() -> None:
     both = JarSet.of("both", str(APP), str(TOOL), transitive=True)
     assert [Path(part).name for part in class_path(both).split(":")] == ["app-1.0.jar", "tool-2.0.jar"]
@@ -148,6 +153,7 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         fetch_jars(APP)
 
 
+@pytest.mark.full
 def test_a_jar_that_the_repository_has_changed_is_not_kept(tmp_path: Path, repository: Path) -> None:
     with ZipFile(repository / "org" / "example" / "tool" / "2.0" / "tool-2.0.jar", "a") as jar:
         jar.writestr("more", "planted")
@@ -173,6 +179,7 @@ def take_away(folder: Path) -> str:
     return r"tool-2\.0\.jar is missing"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("harm", [plant, change, take_away])
 def test_a_jar_that_was_changed_in_the_cache_is_not_used(harm: Callable[[Path], str]) -> None:
     folder = fetch_jars(APP)[0].parent
@@ -184,6 +191,7 @@ def test_a_jar_that_was_changed_in_the_cache_is_not_used(harm: Callable[[Path], 
     assert names(fetch_jars(APP)) == ["app-1.0.jar", "tool-2.0.jar"]
 
 
+@pytest.mark.full
 def test_a_folder_of_jars_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
     folder = fetch_jars(APP)[0].parent
     for place in (folder, folder.parent, tmp_path / "cache"):

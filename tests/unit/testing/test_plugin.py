@@ -32,6 +32,7 @@ def test_a_test_gets_a_cluster_as_large_as_it_is_set(pytester: pytest.Pytester) 
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.full
 def test_three_brokers_without_settings_and_names_that_differ(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -62,6 +63,7 @@ def test_faults_end_with_the_test_that_armed_them(pytester: pytest.Pytester) -> 
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("line", ["semel_brokers = many", "semel_config = no-value"])
 def test_a_wrong_setting_is_explained(pytester: pytest.Pytester, line: str) -> None:
     pytester.makeini(f"[pytest]\n{line}\n")

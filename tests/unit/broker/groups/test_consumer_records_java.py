@@ -7,6 +7,8 @@ import subprocess
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from semel.broker.groups.consumer.records import (
     ConsumerRecord,
     CurrentValue,
@@ -92,6 +94,7 @@ def read_in_java(rows: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
     return [json.loads(line)["result"] for line in ran.stdout.splitlines()]
 
 
+@pytest.mark.full
 def test_the_broker_of_apache_kafka_reads_every_record_and_writes_the_same_bytes() -> None:
     rows: list[tuple[str, bytes]] = []
     for kind, (written, _) in RECORDS.items():

@@ -128,6 +128,7 @@ def entry_in(state: TransactionState) -> TransactionEntry:
     )
 
 
+@pytest.mark.full
 def test_the_broker_of_apache_kafka_reads_every_record_and_writes_the_same_bytes() -> None:
     values = [("TransactionLogValue", encode_value(entry_in(state))) for state in TransactionState]
     rows = [("TransactionLogKey", encode_key("ordérs")), *values]

@@ -55,6 +55,7 @@ def sink(postgres: PostgresServer) -> Iterator[semel.PostgresSink]:
         connection.execute("DROP TYPE mood")
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("kind", FITS)
 def test_every_pair_of_types(sink: semel.PostgresSink, kind: str) -> None:
     names = [line.split()[0] for line in COLUMNS.replace("\n", " ").split(", ") if line.split()[0] != "made"]
