@@ -11,8 +11,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 FUZZ_INPUTS ?= 1000000
-# On two cores. The quick tier waits more than it computes; the full one starts clusters of Apache Kafka beside Spark.
-PROCESSES ?= $(if $(filter test-full soak,$(MAKECMDGOALS)),2,3)
+# On two cores: the tests wait more than they compute, for JVMs that start, sessions that end, drivers that are killed.
+PROCESSES ?= 3
 
 BIN := .venv/bin
 LOCKED := .venv/.installed-lock
