@@ -57,7 +57,7 @@ test-full: $(CLASSES)  ## Every test but the soak, or what `make test` has left 
 	if $(IS_WHOLE) && [ "$$($(TREE))" = "$$(cat $(PASSED) 2>/dev/null)" ]; then \
 	  marks="full and not soak"; echo "make test has passed on these files: its tests are left out" >&2; \
 	fi; \
-	$(PYTEST) -m "$$marks" -o faulthandler_timeout=1500 $(PYTEST_ARGS)
+	$(PYTEST) -m "$$marks" -o timeout=900 -o faulthandler_timeout=1500 $(PYTEST_ARGS)
 
 soak: $(CLASSES)  ## Thousands of seeds, millions of steps, minutes of load: hours
 	@$(PYTEST) -m soak $(PYTEST_ARGS)
