@@ -19,8 +19,9 @@ F = TypeVar("F", bound="Fault")
 @contextmanager
 def injected(cluster: Cluster, fault: F) -> Iterator[F]:
     """Break it now, mend it at the end."""
-    cluster.run(fault.start)
     try:
+        # Inside: what was broken before starting failed, or was interrupted, is mended too.
+        cluster.run(fault.start)
         yield fault
     finally:
         cluster.run(fault.stop)

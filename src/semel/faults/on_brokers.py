@@ -26,8 +26,9 @@ class KillBroker(Fault):
         """Kill it, if it runs."""
         if self.broker in cluster.brokers:
             cluster.kill(self.broker)
-            await cluster.wait_dead(self.broker)
+            # Before anything is waited for: it is dead now, and `stop` has to know that.
             self._record.add()
+            await cluster.wait_dead(self.broker)
 
     async def stop(self, cluster: ClusterCore) -> None:
         """Start it again, if nobody has."""

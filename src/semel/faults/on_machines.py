@@ -26,16 +26,18 @@ class CrashMachine(Fault, ABC):
             return
         disk = disk_levers(cluster.world(self.broker))
         cluster.kill(self.broker)
+        # Says that it crashed something, also where no bytes were lost and so nothing counts as felt. Before anything
+        # is waited for: the broker is dead now, and `stop` has to know that.
+        self._record.undo = lambda: None
         await cluster.wait_dead(self.broker)
         self._record.add(int(disk.crash(torn=self.torn) > 0))
-        # Says that it crashed something, also where no bytes were lost and so nothing counts as felt.
-        self._record.undo = lambda: None
 
     async def stop(self, cluster: ClusterCore) -> None:
         """Start the broker again from what is left."""
-        was_crashed, self._record.undo = self._record.undo is not None, None
-        if was_crashed and self.broker not in cluster.brokers:
+        if self._record.undo is not None and self.broker not in cluster.brokers:
             await cluster.restart(self.broker)
+        # Not before: whoever stops it again after half a restart has something left to do.
+        self._record.undo = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,18 @@
 """A schedule: which fault strikes when and for how long, drawn from one seed, written down, and played again.
 
 Keeps: F3 one seed and the same brokers and topics give the same schedule; a schedule read back from its file is the one
-       that was written. Playing it mends everything it broke, whatever happens in between.
+       that was written. Playing it mends everything it broke, whatever happens in between: also if it is cancelled
+       while a fault is being started or mended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import json
 import logging
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
@@ -114,14 +117,28 @@ class Schedule:
                     await self._try(entry, entry.fault.start(cluster))
                     heapq.heappush(steps, (due_ms + entry.duration_ms, next(order), entry, False))
                 else:
-                    active.remove(entry)
                     await self._try(entry, entry.fault.stop(cluster))
+                    # Not before: if mending fails half way, it is tried again at the end.
+                    active.remove(entry)
         finally:
-            # Newest first: what broke last is mended first.
-            for entry in reversed(active):
-                await self._try(entry, entry.fault.stop(cluster))
+            # What broke last is mended first. One that cannot be mended does not keep the others from it.
+            async with AsyncExitStack() as mending:
+                for entry in active:
+                    mending.push_async_callback(self._mend, entry, cluster)
+
+    async def _mend(self, entry: Entry, cluster: ClusterCore) -> None:
+        await self._try(entry, entry.fault.stop(cluster))
 
     async def _try(self, entry: Entry, work: Coroutine[object, object, None]) -> None:
+        """Do all of it, also if playing is cancelled meanwhile: half of a restart is a broker that stays down."""
+        doing = asyncio.ensure_future(self._noted(entry, work))
+        try:
+            await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await asyncio.wait({doing})
+            raise
+
+    async def _noted(self, entry: Entry, work: Coroutine[object, object, None]) -> None:
         """What cannot be done, such as moving a leader while nobody else is in sync, is noted and passed over."""
         try:
             await work

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,10 @@ from semel.faults import (
     Entry,
     KillBroker,
     KillController,
+    LostSync,
     MoveLeader,
     PauseBroker,
+    RestartBroker,
     Schedule,
     played,
 )
@@ -158,6 +162,31 @@ def test_leaving_early_mends_what_is_broken() -> None:
         assert sorted(cluster.core.brokers) == [1, 2, 3]
         assert not cluster.core.brokers[3].pausing.is_paused
     assert [entry.fault.fired for entry in schedule.entries] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [KillBroker, RestartBroker, LostSync])
+def test_cancelled_at_any_moment_no_broker_stays_down(kind: type[KillBroker | RestartBroker | LostSync]) -> None:
+    """Also in the middle of dying, and of being started again."""
+
+    async def work(core: ClusterCore) -> None:
+        clock = core.world(0).clock
+        found = set()
+        # Waiting moves the clock, and what happens at one time takes some turns of the loop.
+        for at_ms, turns in product((0, 1), range(16)):
+            schedule = Schedule(entries=[Entry(at_ms=0, fault=kind(broker=2), duration_ms=1)])
+            playing = asyncio.get_running_loop().create_task(schedule.play(core, clock))
+            if at_ms:
+                await clock.sleep_ms(at_ms)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            found.add((playing.done(), 2 in core.brokers))
+            playing.cancel()
+            await asyncio.wait({playing})
+            assert sorted(core.brokers) == [1, 2, 3], f"cancelled after {at_ms} ms and {turns} turns"
+            assert not schedule.troubles, f"cancelled after {at_ms} ms and {turns} turns"
+        assert found >= {(False, True), (False, False), (True, True)}, "before, while and after the broker was down"
+
+    in_virtual_time(1, work)
 
 
 def test_a_schedule_is_played_to_its_end_beside_other_work() -> None:
