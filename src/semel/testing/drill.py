@@ -52,7 +52,7 @@ class Drill:
         """Break the cluster by the schedule meanwhile; at its end everything is mended and in sync."""
         with played(self.cluster, self.schedule) as playing:
             yield self.schedule
-            # Played to its end: a broker's restart that is cancelled half way is not repeated.
+            # Played to its end, so that every fault of the seed has had its time.
             playing.wait(PLAYED_S_MAX)
         wait_in_sync(self.cluster)
 
