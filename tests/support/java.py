@@ -21,14 +21,14 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from semel.engine.cache import cache_folder, keep_folder
-from semel.engine.jars import JAVA_COMPILER, JSON_LIBRARY, SILENT_LOG, class_path, kafka_clients
+from semel.engine.jars import JAVA_COMPILER, JSON_LIBRARY, SILENT_LOG, JarSet, class_path, kafka_clients
 from semel.engine.java import find_java
 
 SOURCES = Path(__file__).resolve().parent.parent / "java"
@@ -51,9 +51,11 @@ class JavaError(Exception):
         self.message = message
 
 
-def compile_java(name: str, clients_version: str = CLIENTS_VERSION, *, sources: Path = SOURCES) -> str:
-    """Compile `name`.java and the files it uses; return the class path to run it with."""
-    libraries = class_path(kafka_clients(clients_version), JSON_LIBRARY, SILENT_LOG)
+def compile_java(
+    name: str, clients_version: str = CLIENTS_VERSION, *, sources: Path = SOURCES, more: Sequence[JarSet] = ()
+) -> str:
+    """Compile `name`.java and the files it uses, with `more` jars; return the class path to run it with."""
+    libraries = class_path(kafka_clients(clients_version), JSON_LIBRARY, SILENT_LOG, *more)
     key = sha256(libraries.encode())
     for source in sorted(sources.glob("*.java")):
         key.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -77,9 +79,12 @@ def _compile(sources: Path, name: str, libraries: str, folder: Path) -> None:
         raise JavaError(f"{name}.java does not compile", ran.stdout + ran.stderr)
 
 
-def java_command(name: str, *arguments: str, clients_version: str = CLIENTS_VERSION) -> list[str]:
+def java_command(
+    name: str, *arguments: str, clients_version: str = CLIENTS_VERSION, more: Sequence[JarSet] = ()
+) -> list[str]:
     """Return the command line that runs the program, compiling it first if need be."""
-    return [str(find_java().path), *JVM_OPTIONS, "-cp", compile_java(name, clients_version), name, *arguments]
+    classes = compile_java(name, clients_version, more=more)
+    return [str(find_java().path), *JVM_OPTIONS, "-cp", classes, name, *arguments]
 
 
 def run_java(
