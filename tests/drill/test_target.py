@@ -59,7 +59,9 @@ steady_s = 120
 
 def run(target: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     """The exit code, and what was printed."""
-    code = main(["drill", target, "--runs", str(folder / "runs"), "--format", "json"])
+    page = folder / "page.html"
+    code = main(["drill", target, "--runs", str(folder / "runs"), "--format", "json", "--html", str(page)])
+    assert "round 1" in page.read_text()
     return code, json.loads(capsys.readouterr().out)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 HEIGHT = 100
+# What is drawn by time and not by steps is so wide.
+SPAN = 1000
 
 
 def bars(values: Sequence[int], titles: Sequence[str], css: str) -> str:
@@ -50,6 +52,15 @@ def strip(values: Mapping[int, int], steps: int, highest: int, titles: Mapping[i
     """One row of a heat map: the more, the darker."""
     drawn = (_rectangle((at, 0, 1, HEIGHT), titles[at], _shade(value, highest)) for at, value in sorted(values.items()))
     return _chart(steps, "strip", drawn)
+
+
+def spans(places: Iterable[tuple[float, float]], length: float, titles: Sequence[str]) -> str:
+    """A stretch from each beginning to its end, of so much in all; where two overlap, it is darker."""
+    drawn = (
+        _rectangle((begin * SPAN / length, 0, max((end - begin) * SPAN / length, 1), HEIGHT), title, _shade(1, 2))
+        for (begin, end), title in zip(places, titles, strict=True)
+    )
+    return _chart(SPAN, "spans", drawn)
 
 
 def heat_map(cells: Mapping[int, int], per_row: int, rows: int, titles: Mapping[int, str]) -> str:

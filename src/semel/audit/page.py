@@ -1,7 +1,6 @@
 """A report as one file for a browser: counts, charts, examples and the command, without script and without network.
 
-Keeps: what records say is text and nothing else. Every text passes `_text`, and the page tells the browser to run no
-       script and to load nothing, should one ever slip through.
+Keeps: what records say is text and nothing else: see `document`.
 """
 
 from __future__ import annotations
@@ -9,36 +8,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
 
 from semel.audit.charts import CELLS_PER_ROW, Charts, Placed, Timeline
+from semel.audit.document import document, totals
+from semel.audit.document import figure as _figure
+from semel.audit.document import text_of as _text
 from semel.audit.drawing import bars, heat_map, line, strip, ticks
 from semel.audit.finding import MEANING, Finding, Kind
 from semel.audit.report import Comparison, Report
-from semel.audit.visible import visible
 
 LANES_MAX = 40
 # What is not counted record by record has no place in a lane.
 _NOT_PLACED = (Kind.REORDERED, Kind.TORN, Kind.LEDGER_GAP)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page_of(report: Report, *, command: str = "", made: str = "") -> str:
     """The whole page; `command` repeats the audit, `made` says when and by what."""
-    style = files("semel.audit").joinpath("page.css").read_text(encoding="utf-8")
     parts = [part for one in report.comparisons for part in _comparison(one, many=len(report.comparisons) > 1)]
-    if command:
-        parts += ["<h2>How to reproduce</h2>", f"<pre>{_text(command)}</pre>"]
-    made = f'<p class="soft">{_text(made)}</p>' if made else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"/>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        f"<title>semel audit: {report.verdict}</title><style>\n{style}</style></head><body>\n"
-        f'<h1>Audit: <span class="{report.verdict}">{report.verdict}</span></h1>{made}\n' + "\n".join(parts) + "\n"
-        "</body></html>\n"
-    )
+    return document("audit", report.verdict, parts, command=command, made=made)
 
 
 def _comparison(one: Comparison, *, many: bool) -> Iterator[str]:
@@ -69,8 +56,7 @@ def _totals(one: Comparison) -> Iterator[str]:
         "anomalies": sum(finding.count for finding in one.findings),
         f"of {one.totals.buckets:,} buckets differ": one.totals.buckets_opened,
     }
-    shown = "".join(f"<div><b>{number:,}</b>{_text(name)}</div>" for name, number in numbers.items())
-    yield f'<div class="totals">{shown}</div>'
+    yield totals(numbers)
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -172,10 +158,6 @@ def _examples(finding: Finding) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _figure(name: str, told: str, drawn: str) -> str:
-    return f"<figure><figcaption><span>{_text(name)}</span><span>{_text(told)}</span></figcaption>{drawn}</figure>"
-
-
 def _moment(timeline: Timeline, step: int) -> str:
     """When a step begins; a time that no calendar has is a number of seconds."""
     second = timeline.begin_s + step * timeline.step_s
@@ -183,9 +165,3 @@ def _moment(timeline: Timeline, step: int) -> str:
         return f"{datetime.fromtimestamp(second, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return f"{second} s"
-
-
-def _text(text: str) -> str:
-    # bdi: letters that run from right to left do not pull their neighbours along.
-    shown = escape(visible(text))
-    return shown if shown.isascii() else f"<bdi>{shown}</bdi>"

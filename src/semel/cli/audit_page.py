@@ -59,9 +59,17 @@ def check_target(path: str) -> None:
 
 
 def write_page(path: str, report: Report, options: argparse.Namespace) -> None:
-    """Write beside the target, then take its place."""
-    made = f"semel {semel.__version__}, {datetime.now(tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
-    text = report.as_html(command=command_of(options), made=made)
+    """Write the page of this report."""
+    put_page(path, report.as_html(command=command_of(options), made=made_now()), done="the audit")
+
+
+def made_now() -> str:
+    """By what a page is made, and when."""
+    return f"semel {semel.__version__}, {datetime.now(tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def put_page(path: str, text: str, *, done: str) -> None:
+    """Write beside the target, then take its place; `done` is what stands whatever becomes of the page."""
     target = Path(path).resolve()
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -73,7 +81,7 @@ def write_page(path: str, report: Report, options: argparse.Namespace) -> None:
     except OSError as error:
         raise EnvironmentFailure(
             f"the page {path} could not be written: {error.strerror or error}",
-            because="the audit itself is done, and its report is printed above",
+            because=f"{done} itself is done, and its report is printed above",
         ) from error
     narrate(f"page: {path}")
 
@@ -86,19 +94,19 @@ def command_of(options: argparse.Namespace) -> str:
 def _words(options: argparse.Namespace) -> Iterator[str]:
     for side in (options.left, *options.rights):
         if side:
-            yield _without_login(side)
+            yield without_login(side)
     for flag, name in FLAGS.items():
         value = getattr(options, name)
         if value is True:
             yield flag
         elif isinstance(value, list):
             for one in value:
-                yield from (flag, _without_secret(one) if name == "conf" else one)
+                yield from (flag, without_secret(one) if name == "conf" else one)
         elif value not in (None, "", False):
             yield from (flag, str(value))
 
 
-def _without_login(side: str) -> str:
+def without_login(side: str) -> str:
     """Of a JDBC address, what follows the question mark may have a password."""
     if not side.lower().startswith("jdbc:") or "?" not in side:
         return side
@@ -106,6 +114,7 @@ def _without_login(side: str) -> str:
     return f"{url.partition('?')[0]}?…#{table}"
 
 
-def _without_secret(pair: str) -> str:
+def without_secret(pair: str) -> str:
+    """A setting `name=value`, without the value if that may be a password."""
     name, _, value = pair.partition("=")
     return f"{name}=…" if _SECRET.search(name) or _SECRET.search(value) else pair

@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from semel.cli import drill_matrix, drill_rules, drill_target
+from semel.cli.audit_page import check_target
 from semel.cli.drill_verdicts import code_of
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, print_json
@@ -31,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="say which rules and cells there are, and run none")
     parser.add_argument("--seed", type=int, default=1, help="when faults strike follows from it (default 1)")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="where run folders are kept (default ~/.cache/semel)")
+    parser.add_argument("--html", metavar="FILE", help="also write one page for a browser, without script")
     add_format(parser)
 
 
@@ -38,10 +40,14 @@ def run(options: argparse.Namespace) -> ExitCode:
     """Run what was asked for and print a line for each cell."""
     if not 0 <= options.seed <= SEED_MAX:
         raise ConfigError(f"{options.seed} is no seed", you_want=f"a whole number from 0 to {SEED_MAX}")
+    if options.html:
+        check_target(options.html)
     if any(name.endswith(".toml") for name in options.name):
         return _run_target(options)
     rules, cells = _chosen(options)
     if options.list:
+        if options.html:
+            raise ConfigError("--list runs nothing that a page could show", you_want="semel drill --quick --html FILE")
         _list(rules, cells, options.format)
         return ExitCode.HELD
     with interrupted_by_sigterm():
@@ -57,7 +63,20 @@ def run(options: argparse.Namespace) -> ExitCode:
             print(drill_rules.render(tried))
         if matrix is not None:
             print(matrix.render())
-    return code_of([*(one.verdict for one in tried), *(matrix.verdicts if matrix is not None else ())])
+    code = code_of([*(one.verdict for one in tried), *(matrix.verdicts if matrix is not None else ())])
+    if options.html:
+        from semel.cli import drill_page
+
+        drill_page.write(options.html, drill_page.of_cells(tried, matrix), code, _words(options))
+    return code
+
+
+def _words(options: argparse.Namespace) -> list[str]:
+    """What was asked for, to be asked for again."""
+    flags = [f"--{name}" for name in ("quick", "all") if getattr(options, name)]
+    fault = ["--fault", options.fault] if options.fault else []
+    runs = ["--runs", str(options.runs)] if options.runs else []
+    return [*options.name, *flags, *fault, *runs, "--seed", str(options.seed), "--html", options.html]
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.Cell]]:
@@ -106,4 +125,4 @@ def _run_target(options: argparse.Namespace) -> ExitCode:
     if len(options.name) > 1 or options.fault or options.quick or options.all or options.list:
         raise ConfigError("a target is run alone", you_want="semel drill target.toml [--seed N]")
     with interrupted_by_sigterm():
-        return drill_target.run(Path(options.name[0]), options)
+        return drill_target.run(Path(options.name[0]), options, _words(options) if options.html else [])

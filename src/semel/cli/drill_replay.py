@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from semel.cli.audit_page import check_target
+from semel.cli.drill_verdicts import code_of
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
 from semel.cli.shell import interrupted_by_sigterm
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from semel.drill.replay import Audited, Struck
 
 KINDS = ("lost", "duplicated", "altered", "unexpected")
+HEADINGS = ("point", "times", *KINDS, "verdict")
 KILLS_MAX = 1_000
 
 
@@ -38,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kills", type=int, default=2, metavar="N", help="how often it is killed (default 2)")
     parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for one run of the job (default 600)")
+    parser.add_argument("--html", metavar="FILE", help="also write one page for a browser, without script")
     add_format(parser)
 
 
@@ -49,6 +53,8 @@ def run(options: argparse.Namespace) -> ExitCode:
         raise ConfigError(f"--kills {options.kills} cannot be used", you_want=f"1 to {KILLS_MAX}")
     if options.timeout <= 0:
         raise ConfigError(f"--timeout {options.timeout:g} leaves no time", you_want="seconds that one run may take")
+    if options.html:
+        check_target(options.html)
     replay = Replay(
         command=options.command,
         checkpoint=Path(options.checkpoint),
@@ -62,9 +68,14 @@ def run(options: argparse.Namespace) -> ExitCode:
     if options.format == Format.JSON:
         print_json({"schema": 1, "points": [_as_json(one) for one in found]})
     else:
-        print(render_table(["point", "times", *KINDS, "verdict"], [_line(one) for one in found]))
-    worst = {verdict_of(one) for one in found}
-    return next((one for one in (ExitCode.BROKEN, ExitCode.UNKNOWN) if one in worst), ExitCode.HELD)
+        print(render_table(HEADINGS, [list(map(str, _line(one))) for one in found]))
+    code = code_of([verdict_of(one) for one in found])
+    if options.html:
+        from semel.cli import drill_page
+
+        parts = drill_page.of_points(HEADINGS, [_line(one) for one in found])
+        drill_page.write(options.html, parts, code, drill_page.replay_words(options))
+    return code
 
 
 def _audit(options: argparse.Namespace) -> Audited:
@@ -94,7 +105,7 @@ def verdict_of(struck: Struck) -> ExitCode:
     return ExitCode.HELD if struck.times and struck.is_whole else ExitCode.UNKNOWN
 
 
-def _line(struck: Struck) -> list[str]:
+def _line(struck: Struck) -> list[str | int]:
     words = verdict_of(struck).name
     if verdict_of(struck) is ExitCode.UNKNOWN:
         words += (
@@ -102,8 +113,7 @@ def _line(struck: Struck) -> list[str]:
             if struck.times
             else ": not reached; is --checkpoint the folder of this query, and was there something to read?"
         )
-    counts = [str(struck.anomalies.get(kind, 0)) for kind in KINDS]
-    return [str(struck.point), str(struck.times), *counts, words]
+    return [str(struck.point), struck.times, *(struck.anomalies.get(kind, 0) for kind in KINDS), words]
 
 
 def _as_json(struck: Struck) -> dict[str, object]:

@@ -18,6 +18,8 @@ from semel.errors import ConfigError, EnvironmentFailure
 if TYPE_CHECKING:
     from semel.drill.damage.records import Damage
 
+HEADINGS = ("rule", "is", "records", "lost", "doubled", "faults", "verdict")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCell:
@@ -94,11 +96,11 @@ def _titles() -> dict[str, str]:
 
 def render(cells: Sequence[RuleCell]) -> str:
     """A line for each."""
-    headings = ["rule", "is", "records", "lost", "doubled", "faults", "verdict"]
-    return render_table(headings, [_line(cell) for cell in cells])
+    return render_table(HEADINGS, [line_of(cell) for cell in cells])
 
 
-def _line(cell: RuleCell) -> list[str]:
+def line_of(cell: RuleCell) -> list[str]:
+    """What stands under the headings."""
     found = cell.damage
     counts = ["-"] * 4 if found is None else [str(n) for n in (found.sent, found.lost, found.duplicated, found.fired)]
     words = {

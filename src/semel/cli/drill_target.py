@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from semel.cli.drill_verdicts import CODES
@@ -15,8 +16,8 @@ from semel.drill.target_run import TargetRun
 from semel.history import Verdict
 
 
-def run(path: Path, options: argparse.Namespace) -> ExitCode:
-    """Run it and say what came out."""
+def run(path: Path, options: argparse.Namespace, words: Sequence[str]) -> ExitCode:
+    """Run it and say what came out; the page, if one is wanted, says these words of the command."""
     target = read_target(path)
     rounds = target.draw(options.seed)
     folder = RunFolder(options.runs or runs_folder())
@@ -44,13 +45,19 @@ def run(path: Path, options: argparse.Namespace) -> ExitCode:
         "command": f"semel drill {path} --seed {options.seed}",
     }
     folder.note(found)
+    told = verdict.value if verdict is Verdict.HELD else f"{verdict.value}: {reason}"
     if options.format == Format.JSON:
         print_json({"schema": 1, **found, "run": str(folder.path)})
     else:
         counts = (observed.sent, observed.lost, observed.duplicated, observed.unexpected, sum(observed.fired.values()))
-        told = verdict.value if verdict is Verdict.HELD else f"{verdict.value}: {reason}"
         headings = ["guarantee", "records", "lost", "doubled", "unexpected", "faults", "starts", "verdict"]
         row = [target.guarantee.value, *map(str, counts), str(under_way.starts), told]
         print(render_table(headings, [row]))
         print(f"run folder  {folder.path}")
+    if options.html:
+        from semel.cli import drill_page
+
+        drill_page.write(
+            options.html, drill_page.of_target(path, target, rounds, observed, told), CODES[verdict], words
+        )
     return CODES[verdict]

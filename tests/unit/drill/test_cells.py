@@ -129,14 +129,17 @@ def cell_of(name: str) -> Cell:
 
 def test_a_lost_acknowledgement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names = ["produce.at-least-once.answers-lost-at-work", "produce.exactly-once.answers-lost-at-work"]
-    assert main(["drill", *names, "--runs", str(tmp_path), "--seed", "7", "--format", "json"]) == ExitCode.HELD
+    runs, page = tmp_path / "runs", tmp_path / "page.html"
+    options = ["--runs", str(runs), "--seed", "7", "--format", "json", "--html", str(page)]
+    assert main(["drill", *names, *options]) == ExitCode.HELD
     found = json.loads(capsys.readouterr().out)
     plain, idempotent = found["matrix"]
     assert (plain["observed"]["duplicated"], idempotent["observed"]["duplicated"]) == (1, 0)
     assert {one["verdict"] for one in found["matrix"]} == {"HELD"}
     assert all(one["fired"] and all(one["fired"].values()) for one in found["matrix"])
     assert plain["command"] == f"semel drill {names[0]} --seed 7"
-    (folder,) = tmp_path.iterdir()
+    assert all(name in page.read_text() for name in names)
+    (folder,) = runs.iterdir()
     assert found["run"] == str(folder)
     schedule, journal = ((folder / name).read_text().splitlines() for name in ("schedule.jsonl", "journal.jsonl"))
     assert [json.loads(line) for line in schedule] == [cell_of(name).schedule(7) for name in names]
