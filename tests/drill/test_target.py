@@ -90,6 +90,8 @@ def test_offsets_apart_from_results(
     assert found["starts"] >= 2
     assert found["observed"]["unexpected"] == 0
     (folder,) = (tmp_path / "runs").iterdir()
+    drawn = [json.dumps({"round": 1, "kill_after": only.kill_after}), *only.schedule.lines()]
+    assert (folder / "schedule.jsonl").read_text().splitlines() == drawn
     (noted,) = (json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines())
     assert noted["verdict"] == verdict
 
@@ -153,6 +155,18 @@ def test_the_schedule_follows_from_the_seed(tmp_path: Path) -> None:
 
     assert lines(1) == lines(1)
     assert lines(1) != lines(2)
+    # In every process, whatever its hashes are: a seed that was written down is of use tomorrow.
+    program = (
+        "import pathlib, sys; from semel.drill.target import read_target\n"
+        "for one in read_target(pathlib.Path(sys.argv[1])).draw(1):\n"
+        "    print(one.kill_after, *one.schedule.lines(), sep='\\n')"
+    )
+    for hashes in ("1", "2"):
+        command = [sys.executable, "-c", program, str(tmp_path / "target.toml")]
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hashes}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines() == lines(1)
     for seed in range(10):
         kills = [one.kill_after for one in target.draw(seed) if one.kill_after]
         assert len(kills) == target.kills
