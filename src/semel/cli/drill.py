@@ -12,6 +12,7 @@ from pathlib import Path
 
 from semel.cli import drill_matrix, drill_rules, drill_target
 from semel.cli.audit_page import check_target
+from semel.cli.drill_progress import Progress
 from semel.cli.drill_verdicts import code_of
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, add_format, print_json
@@ -51,8 +52,10 @@ def run(options: argparse.Namespace) -> ExitCode:
         _list(rules, cells, options.format)
         return ExitCode.HELD
     with interrupted_by_sigterm():
-        tried = drill_rules.run(rules)
-        matrix = drill_matrix.run(cells, options) if cells else None
+        # Each rule is two: ignored and followed.
+        progress = Progress(2 * len(rules) + len(cells))
+        tried = drill_rules.run(rules, progress)
+        matrix = drill_matrix.run(cells, options, progress) if cells else None
     if options.format == Format.JSON:
         found: dict[str, object] = {"schema": 1}
         # Rules were there first: what reads "cells" finds them, and nothing else, in it.

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from semel.cli.drill_progress import Progress
+from semel.cli.drill_verdicts import CODES
 from semel.cli.output import narrate, render_table
 from semel.drill.cells import Cell, Observed, judge
 from semel.history import Verdict
@@ -82,7 +84,7 @@ class Matrix:
         return "\n".join([*lines, f"run folder  {self.folder}"])
 
 
-def run(cells: Sequence[Cell], options: argparse.Namespace) -> Matrix:
+def run(cells: Sequence[Cell], options: argparse.Namespace, progress: Progress) -> Matrix:
     """Run them one after the other."""
     from semel.drill.run_folder import RunFolder, runs_folder, scratch_folder
     from semel.drill.running import run_cell
@@ -91,14 +93,19 @@ def run(cells: Sequence[Cell], options: argparse.Namespace) -> Matrix:
     for cell in cells:
         folder.plan(cell.schedule(options.seed))
     tried: list[Tried] = []
-    for number, cell in enumerate(cells, 1):
-        narrate(f"[{number}/{len(cells)}] {cell.id} …")
-        with scratch_folder() as scratch:
-            one = Tried(cell=cell, seed=options.seed, observed=run_cell(cell, options.seed, scratch))
-        folder.note(one.as_json())
-        if one.verdict is not Verdict.HELD:
-            narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
-        tried.append(one)
+    try:
+        for cell in cells:
+            progress.begin(cell.id)
+            with scratch_folder() as scratch:
+                one = Tried(cell=cell, seed=options.seed, observed=run_cell(cell, options.seed, scratch))
+            folder.note(one.as_json())
+            if one.verdict is not Verdict.HELD:
+                narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
+            tried.append(one)
+            progress.end(CODES[one.verdict])
+    except KeyboardInterrupt:
+        narrate(f"interrupted after {len(tried)} of {len(cells)} cells; what they showed is in {folder.path}")
+        raise
     return Matrix(tried=tried, folder=folder.path)
 
 

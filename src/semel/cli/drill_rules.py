@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from semel.cli.exit_code import ExitCode
-from semel.cli.output import narrate, render_table
+from semel.cli.output import render_table
 from semel.errors import ConfigError, EnvironmentFailure
 
 if TYPE_CHECKING:
+    from semel.cli.drill_progress import Progress
     from semel.drill.damage.records import Damage
 
 HEADINGS = ("rule", "is", "records", "lost", "doubled", "faults", "verdict")
@@ -57,15 +58,20 @@ def check(rules: Sequence[str]) -> None:
         raise ConfigError(f"there is no drill for {', '.join(unknown)}", you_want="one of semel drill --list")
 
 
-def run(rules: Sequence[str]) -> list[RuleCell]:
+def run(rules: Sequence[str], progress: Progress) -> list[RuleCell]:
     """Run each rule ignored, then followed."""
-    return [_run_cell(rule, followed=followed) for rule in rules for followed in (False, True)]
+    cells = []
+    for rule in rules:
+        for followed in (False, True):
+            progress.begin(f"{rule} {_way(followed=followed)}")
+            cells.append(_run_cell(rule, followed=followed))
+            progress.end(cells[-1].verdict)
+    return cells
 
 
 def _run_cell(rule: str, *, followed: bool) -> RuleCell:
     from semel.drill.damage.running import run_rule
 
-    narrate(f"{rule} {_way(followed=followed)} …")
     try:
         return RuleCell(rule=rule, followed=followed, damage=run_rule(rule, followed=followed))
     except EnvironmentFailure as failure:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from semel.engine.child_guard import ChildGuard
@@ -28,20 +29,25 @@ class RunningCommand:
         folder: Path | None = None,
     ) -> None:
         """Start it, in this folder."""
+        self._is_over = True
         try:
-            self.process = subprocess.Popen(  # noqa: S603 - the user's own program
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                cwd=folder,
-                env={**os.environ, **(environment or {})},
-            )
+            with _interrupted_later():
+                self.process = subprocess.Popen(  # noqa: S603 - the user's own program
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    cwd=folder,
+                    env={**os.environ, **(environment or {})},
+                )
+                self._guard = ChildGuard(self.process.pid)
+                self._is_over = False
         except OSError as error:
             raise ConfigError(f"the job cannot be started: {error}", you_wrote=" ".join(command)) from None
-        self._guard = ChildGuard(self.process.pid)
-        self._is_over = False
+        except KeyboardInterrupt:
+            self.kill()
+            raise
 
     def __enter__(self) -> RunningCommand:
         """It runs already."""
@@ -70,6 +76,23 @@ class RunningCommand:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds_max)
         self.kill()
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Put Ctrl-C and SIGTERM off until the end: between its start and its guard nobody would end a process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread alone
+        return
+    came: list[int] = []
+    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def last_lines(output: int) -> str:

@@ -127,7 +127,7 @@ class Blow:
         wait_until(lambda: all(fault.fired for fault in at_once), f"the fault has begun: {self}")
 
     def wait_mended(self) -> None:
-        """Wait until brokers are started again: a restart that is cancelled half way is not repeated."""
+        """Wait until brokers are started again, so that what comes next is not counted against the fault."""
         if self.playing is not None and self.strike.hold_ms < MINUTE_MS:
             self.playing.wait(MENDED_S_MAX)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from semel.cli import main
+from semel.cli.drill_progress import Progress
 from semel.cli.drill_replay import verdict_of
 from semel.cli.drill_rules import RuleCell
 from semel.cli.exit_code import ExitCode
@@ -79,6 +80,27 @@ def test_what_could_not_be_tried_is_unknown(
     monkeypatch.setattr(running, "run_rule", fail)
     assert main(["drill", "S003"]) == ExitCode.UNKNOWN
     assert "UNKNOWN: no room for False" in capsys.readouterr().out
+
+
+def test_each_step_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(running, "run_rule", lambda _, *, followed: harm(lost=0 if followed else 1))
+    assert main(["drill", "S003", "S001"]) == ExitCode.HELD
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["[1/4] S003 ignored …", "[2/4] S003 followed … (1 held)"]
+    assert said[3].startswith("[4/4] S001 followed … (3 held; about ")
+
+
+def test_how_long_it_may_take(capsys: pytest.CaptureFixture[str]) -> None:
+    moments = iter([0.0, 30.0, 3000.0])
+    progress = Progress(102, lambda: next(moments))
+    for verdict in (ExitCode.HELD, ExitCode.BROKEN, ExitCode.UNKNOWN):
+        progress.end(verdict)
+    progress.begin("M04")
+    progress.begin("M05")
+    assert capsys.readouterr().err.splitlines() == [
+        "[4/102] M04 … (1 held, 1 broken, 1 unknown; about 16 min left)",
+        "[4/102] M05 … (1 held, 1 broken, 1 unknown; about 1650 min left)",
+    ]
 
 
 @pytest.mark.parametrize(
