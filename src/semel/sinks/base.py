@@ -10,12 +10,13 @@ places that count come back as results of the tasks that Spark counts, and `prep
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError
 from semel.guarantee import Guarantee
@@ -305,6 +306,27 @@ def chosen(kind: type[_Choice], name: str, given: str) -> _Choice:
         raise ConfigError(f"{name}={given!r} is unknown", you_want=" | ".join(kind)) from None
 
 
+def setting_words(sink: str, values: Mapping[str, object], *, by_option: bool) -> str:
+    """Settings of a sink as its user writes them: arguments of its class, or options of its format."""
+    if by_option:
+        return "".join(f'.option("{name}", "{_option_text(value)}")' for name, value in values.items())
+    return f"{sink}(..., {', '.join(f'{name}={_argument_text(value)}' for name, value in values.items())})"
+
+
+def _argument_text(value: object) -> str:
+    return repr(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
+
+
+def _option_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        names = [str(one) for one in value]
+        has_commas = any("," in name for name in names)
+        return json.dumps(names, ensure_ascii=False).replace('"', '\\"') if has_commas else ",".join(names)
+    return str(value)
+
+
 def check_pipeline_name(pipeline: str) -> None:
     """Refuse a name that is hard to type, or that could be the group of a batch job's run."""
     if not _PIPELINE.fullmatch(pipeline):
@@ -318,6 +340,12 @@ class Sink(ABC):
 
     order_by: str | None
     """The column that the rows of a key are sorted by; None: they come as they are."""
+    by_option: ClassVar[bool] = False
+    """Whether its user gives settings as options of a format; what the user is told speaks so."""
+
+    def words(self, **settings: object) -> str:
+        """Settings of this sink as its user writes them."""
+        return setting_words(type(self).__name__, settings, by_option=self.by_option)
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from semel.errors import ConfigError, OutcomeUnknownError, SemelError
 from semel.guarantee import Anomaly
-from semel.sinks.base import MicroBatch
+from semel.sinks.base import MicroBatch, setting_words
 from semel.sinks.ledger import UNKNOWN_OFFSET, Entry, Ledger, is_same_topic
 from semel.wire.topology import TopicPartition
 
@@ -72,6 +72,12 @@ class Words:
     )
     # How a source begins where the output ends; empty: a source of format "semel" asks Kafka's ledger.
     start_at_ledger: str = ""
+    # Whether settings of the sink are options of a format.
+    by_option: bool = False
+
+    def setting(self, **values: str) -> str:
+        """Settings of the sink as its user writes them."""
+        return setting_words(self.sink, values, by_option=self.by_option)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +187,7 @@ def _without_ledger(situation: Situation) -> Decision:
         if not micro_batch.is_replay
         else (
             "; or, if you have seen that the output has the micro-batch that was begun before, "
-            f'{situation.words.sink}(..., ledger_missing="skip")'
+            f"{situation.words.setting(ledger_missing='skip')}"
         )
     )
     return _refused(
@@ -190,7 +196,7 @@ def _without_ledger(situation: Situation) -> Decision:
             f"pipeline {micro_batch.pipeline!r} has no ledger, but {_traces(situation)}",
             because=situation.words.forgetting,
             you_want=f"{_again_from_the_start(situation)}; or, if you have seen that this query begins "
-            f'exactly where the output ends, {situation.words.sink}(..., ledger_missing="run"){skip}',
+            f"exactly where the output ends, {situation.words.setting(ledger_missing='run')}{skip}",
             next_command=situation.status_command,
         ),
     )
@@ -239,7 +245,7 @@ def _refuse_other_output(situation: Situation, gone: list[str]) -> Decision:
             f"pipeline {pipeline!r}: its output {situation.words.output} {gone[0]} was deleted and created again",
             because="the ledger says what was in the deleted one",
             you_want=f"{_again_from_the_start(situation)}; or, to go on without what was deleted, "
-            f'{situation.words.sink}(..., ledger_missing="run")',
+            f"{situation.words.setting(ledger_missing='run')}",
             next_command=situation.status_command,
         ),
     )
@@ -407,7 +413,7 @@ def _without_state(situation: Situation) -> Decision:
             because="its checkpoint is new; counts would begin at nothing, open windows and rows that wait for their "
             "match are gone",
             you_want=f"the checkpoint that wrote the output; or {_again_from_the_start(situation)}; or "
-            f'{situation.words.sink}(..., lost_state="accept") in a new checkpoint folder to go on with empty state',
+            f"{situation.words.setting(lost_state='accept')} in a new checkpoint folder to go on with empty state",
             next_command=situation.status_command,
         ),
     )

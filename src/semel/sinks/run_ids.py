@@ -96,7 +96,7 @@ def check_kind(last: Entry | None, micro_batch: MicroBatch) -> None:
         f"pipeline {micro_batch.pipeline!r} was last written by {other}, this is {mine}",
         because="both would own one transactional id and one ledger: each would stop the other, and a repeated "
         "micro-batch could not be told from a new one",
-        you_want=f"another pipeline name for {mine}; it may write to the same topics",
+        you_want=f"another pipeline name for {mine}; it may write to the same output",
     )
 
 

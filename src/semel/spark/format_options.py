@@ -122,8 +122,20 @@ def _names(options: Options, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+class PostgresOptions(PostgresSink):
+    """The sink, which speaks of its settings as options."""
+
+    by_option = True
+
+
+class DeltaOptions(DeltaSink):
+    """The sink, which speaks of its settings as options."""
+
+    by_option = True
+
+
 def _postgres_sink(options: Options) -> PostgresSink:
-    return PostgresSink(
+    return PostgresOptions(
         _needed(options, "dsn", "host=… dbname=… user=…", "it says where the database is"),
         _needed(options, "table", "orders", "it says where rows go"),
         mode=options.get("mode", "append"),
@@ -138,7 +150,7 @@ def _postgres_sink(options: Options) -> PostgresSink:
 
 
 def _delta_sink(options: Options) -> DeltaSink:
-    return DeltaSink(
+    return DeltaOptions(
         _needed(options, "path", "/data/orders", "it says where the table is"),
         partition_by=_names(options, "partition_by"),
         merge_schema=truth(options, "merge_schema", False),

@@ -140,7 +140,7 @@ def check_claim(owners: Sequence[str], pipeline: str, micro_batch_id: int, folde
         raise ConfigError(
             f"the checkpoint {folder} belongs to pipeline {', '.join(map(repr, owners))}, not to {pipeline!r}",
             because="a checkpoint says how far one pipeline has read; another would begin in the middle",
-            you_want=f"a new checkpoint folder for pipeline {pipeline!r}, or pipeline={owners[0]!r}",
+            you_want=f"a new checkpoint folder for pipeline {pipeline!r}, or the pipeline name {owners[0]!r}",
         )
 
 

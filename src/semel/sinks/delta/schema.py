@@ -54,8 +54,8 @@ def check_rules(table: Any, path: str) -> None:
         )
 
 
-def check_fits(schema: Any, columns: Sequence[Column], library: Library, path: str) -> None:
-    """Refuse rows whose columns are not those of the table."""
+def check_fits(schema: Any, columns: Sequence[Column], library: Library, path: str, *, to_add: str) -> None:
+    """Refuse rows whose columns are not those of the table; `to_add` is how their user has new ones added."""
     found = {field.name: field for field in schema.fields}
     given = {field.name: field for field in schema_of(columns, library).fields}
     for name, field in given.items():
@@ -63,7 +63,7 @@ def check_fits(schema: Any, columns: Sequence[Column], library: Library, path: s
             raise ConfigError(
                 f"the table {path} has no column {name!r}",
                 you_wrote=f"rows with the columns {sorted(given)}",
-                you_want=f"rows without it, or one of {sorted(found)}",
+                you_want=f"rows without it, or one of {sorted(found)}; or {to_add}, which adds it",
             )
         if field.type != found[name].type:
             raise ConfigError(

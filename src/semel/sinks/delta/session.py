@@ -145,6 +145,7 @@ class DeltaSession(StagedSession):
             offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
         return Words(
             sink="DeltaSink",
+            by_option=self.sink.by_option,
             output="table",
             forgetting="the table may have been written before by somebody else, or under another pipeline name",
             start_at_ledger=f".option(\"startingOffsets\", '{json.dumps(offsets)}') on the source",

@@ -118,12 +118,12 @@ class DeltaSink(Sink):
     def check_table(self, table: Any, columns: Sequence[Column]) -> None:
         """Refuse rows that do not fit, and a table that is divided otherwise."""
         check_rules(table, self.path)
-        check_fits(table.schema(), columns, Library(), self.path)
+        check_fits(table.schema(), columns, Library(), self.path, to_add=self.words(merge_schema=True))
         divided = tuple(table.metadata().partition_columns)
         if divided != self.partition_by:
             raise ConfigError(
                 f"the table {self.path} is partitioned by {list(divided)}, this sink by {list(self.partition_by)}",
-                you_want=f"DeltaSink(…, partition_by={list(divided)})",
+                you_want=self.words(partition_by=list(divided)),
             )
 
     def _check_partitions(self, columns: Sequence[Column]) -> None:

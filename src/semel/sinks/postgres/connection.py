@@ -31,7 +31,6 @@ IDLE_MS_MAX = 20_000
 LOCK_WAIT_MS_MAX = 60_000
 # How libpq tells, before there is a session with states, that a second try would end the same way.
 _WRONG = ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf", "invalid connection option")
-_TWICE = "21000"
 # Classes of SQLSTATE: connection, operator intervention, idle and transaction timeouts.
 _LOST = ("08", "57", "25P03", "25P04")  # also what was cut off for standing still
 # Rollbacks such as deadlocks, resources, objects that are in use.
@@ -112,8 +111,6 @@ class Address:
             return SinkError(f"{what}: PostgreSQL could not do it now ({state})", because=told)
         if state == "42501":
             return ConfigError(f"{what}: this user may not do that", because=told, you_want=_RIGHTS)
-        if state == _TWICE:
-            return key_comes_twice(what)
         if state.startswith(("22", "23")):
             return RowsRefusedError(f"{what}: PostgreSQL refuses the rows ({_place(error, state)})", because=told)
         return ConfigError(f"{what}: PostgreSQL refuses it ({state})", because=told)
@@ -142,15 +139,6 @@ class Line:
 
 _WANTED = "host=… dbname=… user=…, and a password there, in PGPASSWORD or in a password file"
 _RIGHTS = "INSERT and SELECT on the table (UPDATE too for upsert), and USAGE and CREATE in its schema"
-
-
-def key_comes_twice(what: str) -> RowsRefusedError:
-    """The error for two rows of one key where nothing says which of them is the later."""
-    return RowsRefusedError(
-        f"{what}: a key comes twice in one micro-batch",
-        because="an upsert of both would depend on which of them PostgreSQL reads last",
-        you_want='PostgresSink(…, order_by="…"), a column whose greatest value is the one that counts',
-    )
 
 
 def _unreadable() -> ConfigError:

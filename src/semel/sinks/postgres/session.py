@@ -52,7 +52,7 @@ from semel.sinks.postgres.ledger import (
 )
 from semel.sinks.postgres.rows import RESULT, StageRows
 from semel.sinks.postgres.staging import Move, drop_staging, staging_prefix
-from semel.sinks.postgres.table import Table, read_table, staging_type
+from semel.sinks.postgres.table import Table, staging_type
 from semel.sinks.recovery import Decision, Evidence, Plan, Situation, Words, decide
 from semel.sinks.run_ids import check_kind
 
@@ -88,7 +88,7 @@ class PostgresSession(StagedSession):
         self._rows = 0
         self._number = 0  # of the entry that the open transaction writes
         with self._transaction("looking at the table") as connection:
-            self.table: Table = read_table(connection, sink.table)
+            self.table: Table = sink.look_up(connection)
             self._names = Names(schema=self.table.schema)
             make_tables(connection, self._names)
             found = connection.execute("SELECT gen_random_uuid()::text").fetchone()
@@ -198,7 +198,7 @@ class PostgresSession(StagedSession):
     def read_ledger(self, micro_batch: MicroBatch) -> Ledger:
         """The pipeline's row; of an empty ledger also whether the table has rows."""
         with self._transaction("reading the ledger") as connection:
-            self.table = read_table(connection, self.sink.table)
+            self.table = self.sink.look_up(connection)
             self._kept = read_kept(connection, self._names, self.pipeline)
             check_history(connection, self._names, self.pipeline, self._kept)
             self._ledger = Ledger() if self._kept is None else self._kept.ledger
@@ -245,6 +245,7 @@ class PostgresSession(StagedSession):
             offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
         return Words(
             sink="PostgresSink",
+            by_option=self.sink.by_option,
             output="table",
             forgetting="the row in semel_ledger may have been deleted or restored from a backup after the pipeline "
             "wrote, and then it would write again; or somebody else wrote there",
@@ -325,6 +326,7 @@ class PostgresSession(StagedSession):
             key=sink.key,
             order_by=sink.order_by,
             delete_by=sink.delete_by,
+            an_order=sink.words(order_by="…"),
         )
         move.carry_out(connection, f"pipeline {self.pipeline!r}, moving rows into the table")
         if self._expects:

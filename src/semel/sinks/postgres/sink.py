@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from semel.errors import ConfigError
 from semel.sinks.base import Column, Sink, chosen
@@ -18,6 +19,9 @@ from semel.sinks.postgres.connection import Address, library
 from semel.sinks.postgres.session import PostgresSession
 from semel.sinks.postgres.table import Table, as_json, check_key, check_rows, make_table, read_table
 from semel.sinks.recovery import LedgerMissing, LostState
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 class Mode(StrEnum):
@@ -80,8 +84,8 @@ class PostgresSink(Sink):
         if (self.mode is Mode.UPSERT) != bool(self.key):
             raise ConfigError(
                 "an upsert finds rows by their key, and an append looks for none",
-                you_wrote=f"mode={str(self.mode)!r}, key={list(self.key)!r}",
-                you_want='mode="upsert", key=["id"]; or mode="append" alone',
+                you_wrote=self._mode_words(),
+                you_want=f"{self.words(mode='upsert', key=['id'])}; or {self.words(mode='append')} alone",
             )
         for name, given in (("order_by", order_by), ("delete_by", delete_by)):
             if given is not None and (self.mode is Mode.APPEND or given in self.key):
@@ -89,9 +93,18 @@ class PostgresSink(Sink):
                 why = "an append keeps them all" if is_append else f"all of those have the same {given!r}"
                 raise ConfigError(
                     f"{name}={given!r} is about rows that have the same key, and {why}",
-                    you_wrote=f"mode={str(self.mode)!r}, key={list(self.key)!r}",
-                    you_want=f'mode="upsert", with a column that is not part of the key; or leave {name} out',
+                    you_wrote=self._mode_words(**{name: given}),
+                    you_want=f"{self.words(mode='upsert', key=['…'], **{name: '…'})}, with a column that is not part "
+                    f"of the key; or leave {name} out",
                 )
+
+    def _mode_words(self, **more: str) -> str:
+        key = {"key": list(self.key)} if self.key else {}
+        return self.words(mode=str(self.mode), **key, **more)
+
+    def look_up(self, connection: psycopg.Connection[Any]) -> Table:
+        """The table as it is now."""
+        return read_table(connection, self.table, self.words(create_table=True))
 
     @property
     def place(self) -> object:
@@ -105,7 +118,7 @@ class PostgresSink(Sink):
                 if self.create_table:
                     kept = [column for column in columns if column.name != self.delete_by]
                     make_table(connection, self.table, kept, self.key)
-                table = read_table(connection, self.table)
+                table = self.look_up(connection)
         except library().Error as error:
             raise self.address.refusal(error, f"looking at the table {self.table!r}") from None
         sent = tuple(as_json(column, table) for column in columns)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from semel.errors import SinkError
-from semel.sinks.postgres.connection import key_comes_twice, quoted
+from semel.sinks.postgres.connection import RowsRefusedError, library, quoted
 from semel.sinks.postgres.table import Table
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Move:
     key: Sequence[str] = ()
     order_by: str | None = None
     delete_by: str | None = None
+    an_order: str = 'order_by="…"'
+    """How the user of the sink says which of two rows of a key counts."""
 
     def carry_out(self, connection: psycopg.Connection[Any], what: str) -> None:
         """Count the staged rows, move them and drop the staging tables, in the caller's transaction."""
@@ -69,9 +71,20 @@ class Move:
             return
         # Before the move: PostgreSQL refuses a key that comes twice in one upsert, but not one that is also deleted.
         if self.twice is not None and connection.execute(self.twice.encode()).fetchone() is not None:
-            raise key_comes_twice(what)
+            raise self._key_comes_twice(what)
         for statement in (*self.statements, *(f"DROP TABLE {self._place(name)}" for name in self.staged)):
-            connection.execute(statement.encode())
+            try:
+                connection.execute(statement.encode())
+            except library().errors.CardinalityViolation:
+                raise self._key_comes_twice(what) from None
+
+    def _key_comes_twice(self, what: str) -> RowsRefusedError:
+        """The error for two rows of one key where nothing says which of them is the later."""
+        return RowsRefusedError(
+            f"{what}: a key comes twice in one micro-batch",
+            because="an upsert of both would depend on which of them PostgreSQL reads last",
+            you_want=f"{self.an_order}, a column whose greatest value is the one that counts",
+        )
 
     def _place(self, name: str) -> str:
         return f"{quoted(self.table.schema)}.{quoted(name)}"

@@ -116,8 +116,8 @@ def _made_type(column: Column) -> str | None:
     return _TYPES[column.type][0] if column.type in _TYPES else None
 
 
-def read_table(connection: psycopg.Connection[Any], name: str) -> Table:
-    """Look the table up; `schema.table`, or a name on the search path."""
+def read_table(connection: psycopg.Connection[Any], name: str, to_make_it: str) -> Table:
+    """Look the table up; `schema.table`, or a name on the search path. `to_make_it` is what its user may ask for."""
     parts = ".".join(quoted(part) for part in name.split("."))
     found = connection.execute(
         "SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -127,7 +127,7 @@ def read_table(connection: psycopg.Connection[Any], name: str) -> Table:
     if found is None:
         raise ConfigError(
             f"there is no table {name!r} in this database, or this user may not see its schema",
-            you_want="create the table first, with the columns of the rows; or PostgresSink(…, create_table=True)",
+            you_want=f"create the table first, with the columns of the rows; or {to_make_it}",
         )
     oid, schema, table = found
     columns = tuple(

@@ -475,7 +475,7 @@ def test_a_made_table_has_a_type_for_every_column(postgres: PostgresServer) -> N
     sink = PostgresSink(postgres.conninfo, "made_of_all", create_table=True, mode="upsert", key=["a bigint"])
     sink.check_columns(columns)
     with psycopg.connect(postgres.conninfo) as connection:
-        table = read_table(connection, "made_of_all")
+        table = read_table(connection, "made_of_all", "")
     assert {column.name: column.type for column in table.columns} == {f"a {kind}": made for kind, made in kinds.items()}
     assert table.unique == (frozenset({"a bigint"}),)
     with pytest.raises(ConfigError, match="for which PostgreSQL has no type"):
