@@ -15,7 +15,7 @@ from semel.cli.audit_page import check_target
 from semel.cli.drill_progress import Progress
 from semel.cli.drill_verdicts import code_of
 from semel.cli.exit_code import ExitCode
-from semel.cli.output import Format, add_format, print_json
+from semel.cli.output import Format, add_format, narrate, print_json
 from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import ConfigError
 
@@ -32,6 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every rule and every cell (half an hour)")
     parser.add_argument("--list", action="store_true", help="say which rules and cells there are, and run none")
     parser.add_argument("--seed", type=int, default=1, help="when faults strike follows from it (default 1)")
+    parser.add_argument(
+        "--engine",
+        choices=(drill_matrix.EMBEDDED, drill_matrix.APACHE),
+        default=drill_matrix.EMBEDDED,
+        help="apache: the cells that need no hook inside the broker, on Apache Kafka (default embedded)",
+    )
+    parser.add_argument("--nodes", type=int, metavar="N", help="of Apache Kafka, 1 to 3 (default 1)")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="where run folders are kept (default ~/.cache/semel)")
     parser.add_argument("--html", metavar="FILE", help="also write one page for a browser, without script")
     add_format(parser)
@@ -45,7 +52,7 @@ def run(options: argparse.Namespace) -> ExitCode:
         check_target(options.html)
     if any(name.endswith(".toml") for name in options.name):
         return _run_target(options)
-    rules, cells = _chosen(options)
+    rules, cells = _on_engine(options, *_chosen(options))
     if options.list:
         if options.html:
             raise ConfigError("--list runs nothing that a page could show", you_want="semel drill --quick --html FILE")
@@ -79,7 +86,9 @@ def _words(options: argparse.Namespace) -> list[str]:
     flags = [f"--{name}" for name in ("quick", "all") if getattr(options, name)]
     fault = ["--fault", options.fault] if options.fault else []
     runs = ["--runs", str(options.runs)] if options.runs else []
-    return [*options.name, *flags, *fault, *runs, "--seed", str(options.seed), "--html", options.html]
+    engine = ["--engine", options.engine] if options.engine != drill_matrix.EMBEDDED else []
+    nodes = ["--nodes", str(options.nodes)] if options.nodes is not None else []
+    return [*options.name, *flags, *fault, *engine, *nodes, *runs, "--seed", str(options.seed), "--html", options.html]
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.Cell]]:
@@ -110,6 +119,32 @@ def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.C
     return list(dict.fromkeys(rules)), chosen_cells(others, fault=options.fault) if others or options.fault else []
 
 
+def _on_engine(
+    options: argparse.Namespace, rules: list[str], cells: list[drill_matrix.Cell]
+) -> tuple[list[str], list[drill_matrix.Cell]]:
+    """What of it the engine can run; what was named and cannot be run there is refused."""
+    if options.engine == drill_matrix.EMBEDDED:
+        if options.nodes is not None:
+            raise ConfigError("--nodes is for Apache Kafka", you_want="--engine apache --nodes 3")
+        return rules, cells
+    from semel.drill.on_apache import NODES_MAX, can_run
+
+    options.nodes = 1 if options.nodes is None else options.nodes
+    if not 1 <= options.nodes <= NODES_MAX:
+        raise ConfigError(f"--nodes {options.nodes} cannot be used", you_want=f"1 to {NODES_MAX}")
+    able = [cell for cell in cells if can_run(cell, options.nodes)]
+    is_everything = options.all or options.list
+    if (rules and not is_everything) or not able:
+        raise ConfigError(
+            "this needs hooks inside the broker, which Apache Kafka does not have, or more nodes",
+            you_want="semel drill --fault kill-client --engine apache, or --fault kill-broker with --nodes 3",
+            next_command="semel drill --list --engine apache",
+        )
+    if len(able) < len(cells):
+        narrate(f"{len(cells) - len(able)} cells need hooks inside the broker, or other nodes, and are left out")
+    return [], able
+
+
 def _cased(name: str) -> str:
     """Rows are written in capitals, cells are not."""
     return name.upper() if len(name) <= 4 else name.lower()
@@ -119,13 +154,15 @@ def _list(rules: list[str], cells: list[drill_matrix.Cell], form: str) -> None:
     if form == Format.JSON:
         print_json({"schema": 1, "drills": drill_rules.listed(rules), "cells": drill_matrix.listed(cells)})
     else:
-        print(drill_rules.render_list(rules))
-        print()
+        if rules:
+            print(drill_rules.render_list(rules) + "\n")
         print(drill_matrix.render_list(cells))
 
 
 def _run_target(options: argparse.Namespace) -> ExitCode:
     if len(options.name) > 1 or options.fault or options.quick or options.all or options.list:
         raise ConfigError("a target is run alone", you_want="semel drill target.toml [--seed N]")
+    if options.engine != drill_matrix.EMBEDDED or options.nodes is not None:
+        raise ConfigError("a target is broken by hooks of the embedded cluster", you_want="no --engine, no --nodes")
     with interrupted_by_sigterm():
         return drill_target.run(Path(options.name[0]), options, _words(options) if options.html else [])

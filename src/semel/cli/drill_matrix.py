@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from semel.cli.output import narrate, render_table
 from semel.drill.cells import Cell, Observed, judge
 from semel.history import Verdict
 
+EMBEDDED, APACHE = "embedded", "apache"
+BROKERS = 3  # of the embedded cluster
 __all__ = ["Cell", "Matrix", "listed", "render_list", "run"]
 
 
@@ -23,6 +26,8 @@ class Tried:
     cell: Cell
     seed: int
     observed: Observed
+    nodes: int = 0
+    """Of Apache Kafka; 0 is the embedded cluster."""
 
     @property
     def verdict(self) -> Verdict:
@@ -37,7 +42,8 @@ class Tried:
     @property
     def command(self) -> str:
         """What repeats it."""
-        return f"semel drill {self.cell.id} --seed {self.seed}"
+        engine = f" --engine apache --nodes {self.nodes}" if self.nodes else ""
+        return f"semel drill {self.cell.id} --seed {self.seed}{engine}"
 
     def as_json(self) -> dict[str, object]:
         """Everything about it."""
@@ -45,6 +51,8 @@ class Tried:
         return {
             **_described(self.cell),
             "seed": self.seed,
+            "engine": "apache" if self.nodes else "embedded",
+            "nodes": self.nodes or BROKERS,
             "observed": {
                 "sent": found.sent,
                 "arrived": found.arrived,
@@ -87,26 +95,43 @@ class Matrix:
 def run(cells: Sequence[Cell], options: argparse.Namespace, progress: Progress) -> Matrix:
     """Run them one after the other."""
     from semel.drill.run_folder import RunFolder, runs_folder, scratch_folder
-    from semel.drill.running import run_cell
 
     folder = RunFolder(options.runs or runs_folder())
     for cell in cells:
         folder.plan(cell.schedule(options.seed))
     tried: list[Tried] = []
+    nodes = options.nodes if options.engine == APACHE else 0
     try:
-        for cell in cells:
-            progress.begin(cell.id)
-            with scratch_folder() as scratch:
-                one = Tried(cell=cell, seed=options.seed, observed=run_cell(cell, options.seed, scratch))
-            folder.note(one.as_json())
-            if one.verdict is not Verdict.HELD:
-                narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
-            tried.append(one)
-            progress.end(CODES[one.verdict])
+        with _runner(nodes) as run_one:
+            for cell in cells:
+                progress.begin(cell.id)
+                with scratch_folder() as scratch:
+                    observed = run_one(cell, options.seed, scratch)
+                one = Tried(cell=cell, seed=options.seed, observed=observed, nodes=nodes)
+                folder.note(one.as_json())
+                if one.verdict is not Verdict.HELD:
+                    narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
+                tried.append(one)
+                progress.end(CODES[one.verdict])
     except KeyboardInterrupt:
         narrate(f"interrupted after {len(tried)} of {len(cells)} cells; what they showed is in {folder.path}")
         raise
     return Matrix(tried=tried, folder=folder.path)
+
+
+@contextmanager
+def _runner(nodes: int) -> Iterator[Callable[[Cell, int, Path], Observed]]:
+    """What runs a cell: on an embedded cluster of its own, or all on one cluster of Apache Kafka."""
+    if not nodes:
+        from semel.drill.running import run_cell
+
+        yield run_cell
+        return
+    from semel.drill.on_apache import apache_cells
+
+    narrate(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}")
+    with apache_cells(nodes) as apache:
+        yield apache.run
 
 
 def listed(cells: Sequence[Cell]) -> list[dict[str, object]]:

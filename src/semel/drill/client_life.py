@@ -35,6 +35,7 @@ def killed_at(way: Way, errand: Errand, step: str, count: int) -> None:
         "ends": errand.ends,
         "store": str(errand.store),
         "member": errand.member,
+        "idle_ms_max": errand.idle_ms_max,
     }
     command = [sys.executable, "-m", "semel.drill.client_life", json.dumps(job)]
     with tempfile.TemporaryFile() as output, RunningCommand(command, output.fileno()) as running:
@@ -76,6 +77,7 @@ def main(text: str) -> None:
         ends=tuple(job["ends"]),
         store=Path(job["store"]),
         member=job["member"],
+        idle_ms_max=job["idle_ms_max"],
     )
     way.life(replace(errand, on_step=Doom(job["step"], job["count"])))
 

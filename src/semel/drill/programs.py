@@ -51,6 +51,8 @@ class Errand:
     store: Path
     member: str = ""
     """The name of the group's member, for a program that is killed: its successor takes its place at once."""
+    idle_ms_max: int = IDLE_MS_MAX
+    """When nothing has come for so long, the program ends; it is started again unless it is done."""
     on_step: Callable[[str], None] = lambda _: None
 
     @property
@@ -72,20 +74,21 @@ class Errand:
             wait_ms_max=WAIT_MS_MAX,
             on_step=self.on_step,
         ) as consumer:
-            yield Batches(consumer, self.ends)
+            yield Batches(consumer, self.ends, self.idle_ms_max)
 
 
 class Batches:
     """What one consumer hands out, up to the end of the source."""
 
-    def __init__(self, consumer: Consumer, ends: tuple[int, ...]) -> None:
+    def __init__(self, consumer: Consumer, ends: tuple[int, ...], idle_ms_max: int) -> None:
         """Nothing is read yet."""
         self.consumer = consumer
+        self._idle_ms_max = idle_ms_max
         self._left = set(enumerate(ends))
 
     def __iter__(self) -> Iterator[Batch]:
         """Batches until the source is at its end, or nothing comes."""
-        for batch in self.consumer.batches(records_max=BATCH_RECORDS, idle_ms_max=IDLE_MS_MAX):
+        for batch in self.consumer.batches(records_max=BATCH_RECORDS, idle_ms_max=self._idle_ms_max):
             yield batch
             self._left -= {(place.partition, offset) for place, offset in batch.offsets.items()}
             if not self._left:

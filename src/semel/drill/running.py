@@ -9,7 +9,7 @@ from pathlib import Path
 
 from semel.drill.cells import KILL_CLIENT, Cell, ClientKill, Observed
 from semel.drill.client_life import killed_at
-from semel.drill.damage.records import WAIT_S_MAX, commit_positions, consumer, producer, wait_until
+from semel.drill.damage.records import WAIT_S_MAX, Reachable, commit_positions, consumer, producer, wait_until
 from semel.drill.programs import Errand
 from semel.drill.strikes import Blow, Scene
 from semel.engine.embedded import Cluster
@@ -44,10 +44,10 @@ def _run(cell: Cell, seed: int, folder: Path) -> Observed:
     flush = "os" if isinstance(cell.fault, ClientKill) else cell.fault.flush
     topics = [f"{SOURCE}:{PARTITIONS}:3", f"{TARGET}:1:3"]
     with Cluster(brokers=3, topics=topics, config=CONFIG, flush=flush, data=folder / "cluster") as cluster:
-        errand = _prepared(cluster, cell, folder / "results.db")
+        errand = prepared(cluster, cell, folder / "results.db")
         wait_in_sync(cluster)
         if isinstance(cell.fault, ClientKill):
-            fired, errors, reason = _with_killed_client(cell, cell.fault, errand, cell.count(seed))
+            fired, errors, reason = with_killed_client(cell, cell.fault, errand, cell.count(seed))
         else:
             fired, errors, reason = _under_blow(cell, cluster, errand, cell.count(seed))
         wait_in_sync(cluster)
@@ -80,7 +80,8 @@ def _under_blow(cell: Cell, cluster: Cluster, errand: Errand, count: int) -> Out
     return {str(fault): fault.fired for fault in blow.faults}, errors, reason
 
 
-def _with_killed_client(cell: Cell, kill: ClientKill, errand: Errand, count: int) -> Outcome:
+def with_killed_client(cell: Cell, kill: ClientKill, errand: Errand, count: int) -> Outcome:
+    """One life that dies at its step, then as many as it takes; what fired, the errors, and why nothing was shown."""
     errand = replace(errand, member="worker")
     fault = f"{KILL_CLIENT} step={kill.step}"
     try:
@@ -106,23 +107,23 @@ class AtMoment:
                 self._strike()
 
 
-def _prepared(cluster: Cluster, cell: Cell, store: Path) -> Errand:
+def prepared(cluster: Reachable, cell: Cell, store: Path, *, source: str = SOURCE, target: str = TARGET) -> Errand:
     """The input in its topic, and a group that stands at its beginning: at most once does not choose that by itself."""
     values = [str(number) for number in range(RECORDS)]
     if cell.way.path != "produce":
         client = producer(cluster, {"enable.idempotence": True})
         for number, value in enumerate(values):
-            client.produce(SOURCE, value, partition=number % PARTITIONS)
+            client.produce(source, value, partition=number % PARTITIONS)
         if client.flush(WAIT_S_MAX):
             raise EnvironmentFailure("the input of the cell could not be written")
-        _commit_start(cluster)
+        _commit_start(cluster, source)
     ends = tuple(RECORDS // PARTITIONS for _ in range(PARTITIONS))
-    return Errand(bootstrap=cluster.bootstrap, source=SOURCE, target=TARGET, values=values, ends=ends, store=store)
+    return Errand(bootstrap=cluster.bootstrap, source=source, target=target, values=values, ends=ends, store=store)
 
 
-def _commit_start(cluster: Cluster) -> None:
-    member = consumer(cluster, SOURCE)
-    commit_positions(member, SOURCE, dict.fromkeys(range(PARTITIONS), 0))
+def _commit_start(cluster: Reachable, source: str) -> None:
+    member = consumer(cluster, source)
+    commit_positions(member, source, dict.fromkeys(range(PARTITIONS), 0))
     member.close()
 
 
