@@ -65,16 +65,16 @@ class DeltaVersion:
     def ledger(self, pipeline: str) -> TableLedger:
         """What the log says of a pipeline up to this version."""
         kept = read_kept(self.table, pipeline)
-        if kept.ledger.last is None:
-            raise ConfigError(
-                f"the log of {self.place.text} has no ledger of {pipeline!r}",
-                you_want="the name of a pipeline that has committed to this table, or no --pipeline",
-            )
         if kept.is_restored:
             raise ConfigError(
                 f"{self.place.text} was restored to an older version since {pipeline!r} committed",
                 because="the ledger says what the table held before that",
                 you_want="an audit without --pipeline: it says what is missing on either side",
+            )
+        if kept.ledger.last is None:
+            raise ConfigError(
+                f"the log of {self.place.text} has no ledger of {pipeline!r}",
+                you_want="the name of a pipeline that has committed to this table, or no --pipeline",
             )
         # The log goes on while this version stays.
         lines = tuple(line for line in _lines(self.table, pipeline) if line.number <= kept.number)

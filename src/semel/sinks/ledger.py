@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.sinks.base import MicroBatch
@@ -89,6 +89,15 @@ def ledger_after(micro_batch: MicroBatch, ledger: Ledger, target: str, output_id
         held[partition] = held_after(micro_batch, ledger, partition, micro_batch.topic_ids.get(partition.topic, ""))
     home = Home(output_ids={target: output_id} if output_id else {})
     return Ledger(last=next_entry(micro_batch, ledger, [target]), held=held, home=home)
+
+
+def under_name(ledger: Ledger, target: str, output_id: str) -> Ledger:
+    """The ledger with the name that its one output has now: an output of the same id was renamed or moved."""
+    if ledger.last is None or ledger.home is None or len(ledger.last.targets) != 1:
+        return ledger
+    if ledger.home.output_ids.get(ledger.last.targets[0], "") != output_id:
+        return ledger
+    return replace(ledger, last=replace(ledger.last, targets=(target,)), home=Home(output_ids={target: output_id}))
 
 
 def held_after(micro_batch: MicroBatch, ledger: Ledger, partition: TopicPartition, topic_id: str) -> Held:

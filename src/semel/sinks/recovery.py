@@ -70,6 +70,8 @@ class Words:
         "the ledger may have expired (offsets.retention.minutes) or been deleted after the pipeline wrote, "
         "and then it would write again; or somebody else wrote there"
     )
+    # Why an output may hold less than its checkpoint has read.
+    falling_behind: str = ""
     # How a source begins where the output ends; empty: a source of format "semel" asks Kafka's ledger.
     start_at_ledger: str = ""
     # Whether settings of the sink are options of a format.
@@ -442,6 +444,7 @@ def _refuse_gap(situation: Situation, step: _Step) -> Decision:
         ConfigError(
             f"pipeline {micro_batch.pipeline!r}: of {step.partition} the output {held}, "
             f"this query would begin at {step.begin} and lose records",
+            because=situation.words.falling_behind if micro_batch.id > 0 else "",
             you_want=_go_on_at_ledger(situation),
             next_command=situation.status_command,
         ),

@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from semel.sinks.base import Column, CommitStep
+from semel.guarantee import Guarantee
+from semel.sinks.base import Column, CommitStep, MicroBatch, Run, SinkSession, ignore_step
+from semel.sinks.commit import Commit
+from semel.sinks.run_ids import run_query_id
 from semel.testing.local_work import LocalWork
 from semel.wire.topology import TopicPartition
 
@@ -47,3 +50,21 @@ class KillAt:
             self.nth -= 1
             if self.nth == 0:
                 raise Killed
+
+
+def write_run(session: SinkSession, run_id: str, batches: Sequence[pa.RecordBatch]) -> int:
+    """One run of a batch job; how many rows it wrote."""
+    run = Run(id=run_id)
+    job = MicroBatch(
+        pipeline=session.pipeline,
+        query_id=run_query_id(run),
+        id=0,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        offsets=None,
+        run=run,
+    )
+    session.prepare_run(job)
+    try:
+        return Commit(session=session, micro_batch=job, work=local_work(batches), on_step=ignore_step).execute()
+    finally:
+        session.let_go()

@@ -2,16 +2,18 @@
 
 The log keeps one number for each application id, which is the pipeline's name here: how many commits the pipeline has
 seen. Each of these commits carries, as metadata, who made it and what the table then holds of each source partition. So
-the newest of them is the ledger. A restore of the table to an older version is looked for as well, since it takes rows
-away and leaves the number as it is.
+the newest of them is the ledger. A restore of the table to an older version takes rows away and leaves the number as it
+is: then the newest commit that the restored table is made from says what it holds.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from semel.errors import OutcomeUnknownError
 from semel.sinks.base import MicroBatch
@@ -19,8 +21,6 @@ from semel.sinks.ledger import Ledger, from_text, ledger_after, to_text
 
 METADATA = "semel"
 RESTORED = "RESTORE"
-# Reading the whole history of a table takes long, and the pipeline's last commit is nearly always among these.
-LOOK_FIRST = 20
 BY_TIME = -1  # a restore that names no version
 
 
@@ -31,7 +31,14 @@ class Kept:
     owner: str = ""
     number: int = 0
     ledger: Ledger = field(default_factory=Ledger)
-    is_restored: bool = False
+    """What the table holds."""
+    taken_away: int | None = None
+    """The version of the newest commit, where a restore has taken it out of the table."""
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the table holds less than the pipeline has written."""
+        return self.taken_away is not None
 
 
 def read_kept(table: Any, pipeline: str) -> Kept:
@@ -39,18 +46,17 @@ def read_kept(table: Any, pipeline: str) -> Kept:
     number = table.transaction_version(pipeline)
     if number is None:
         return Kept()
-    restores: dict[int, int] = {}
-    for entry in _newest_first(table):
-        if entry.get("operation") == RESTORED:
-            restores[entry["version"]] = int(entry.get("operationParameters", {}).get("version", BY_TIME))
-        fields = json.loads(entry.get(METADATA) or "{}")
-        if fields.get("pipeline") == pipeline and fields["number"] == number:
-            return Kept(
-                owner=fields["owner"],
-                number=number,
-                ledger=from_text(fields["ledger"]),
-                is_restored=not _has(table.version(), entry["version"], restores),
-            )
+    newest: _Commit | None = None
+    for commit in _commits(table, pipeline):
+        newest = newest or commit
+        # Only a forgotten number differs: then the log has lost the newest commit, and older ones say too little.
+        if newest.number != number:
+            break
+        if commit.is_held:
+            taken_away = None if commit is newest else newest.version
+            return Kept(owner=newest.owner, number=number, ledger=commit.ledger, taken_away=taken_away)
+    if newest is not None and newest.number == number:
+        return Kept(owner=newest.owner, number=number, taken_away=newest.version)
     raise OutcomeUnknownError(
         f"pipeline {pipeline!r}: the table's log knows commit {number} of it, and no longer what it said",
         because="entries of the log are removed after delta.logRetentionDuration, or were by hand",
@@ -59,33 +65,84 @@ def read_kept(table: Any, pipeline: str) -> Kept:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """One commit of a pipeline, and whether the table as it is now is made from it."""
+
+    version: int
+    owner: str
+    number: int
+    ledger: Ledger
+    is_held: bool
+
+
+def _commits(table: Any, pipeline: str) -> Iterator[_Commit]:
+    """The commits of a pipeline, newest first, as far as the log has them."""
+    restores: dict[int, int] = {}
+    for entry in _newest_first(table):
+        if entry.get("operation") == RESTORED:
+            restores[entry["version"]] = int(entry.get("operationParameters", {}).get("version", BY_TIME))
+        fields = json.loads(entry.get(METADATA) or "{}")
+        if fields.get("pipeline") == pipeline:
+            yield _Commit(
+                version=entry["version"],
+                owner=fields["owner"],
+                number=fields["number"],
+                ledger=from_text(fields["ledger"]),
+                is_held=_has(table.version(), entry["version"], restores),
+            )
+
+
+def taken_away_run(table: Any, pipeline: str, query_id: str) -> int | None:
+    """The version in which a batch job's run was committed, where a restore has taken it out of the table."""
+    for commit in _commits(table, pipeline):
+        if commit.ledger.last is not None and commit.ledger.last.query_id == query_id:
+            return None if commit.is_held else commit.version
+    return None  # so old that the log has forgotten it
+
+
 def _has(version: int, commit: int, restores: Mapping[int, int]) -> bool:
     """Whether this version of the table is made from that commit, over all restores in between."""
     while version > commit:
+        if restores.get(version) == BY_TIME:
+            raise OutcomeUnknownError(
+                f"version {version} of the table is a restore to a time, and does not say which version that was",
+                because="so nobody knows which commits the table holds",
+                you_want="RESTORE to the version that was meant: that one's entry names it",
+            )
         # A restore continues an older version, so what lies between is no part of the table.
         version = restores.get(version, version - 1)
     return version == commit
 
 
 def _newest_first(table: Any) -> Iterator[Mapping[str, Any]]:
-    """The log's entries, newest first: the last few, and only if these are not enough the whole log."""
-    some = table.history(LOOK_FIRST)
-    yield from some
-    if len(some) == LOOK_FIRST:
-        yield from table.history()[LOOK_FIRST:]
+    """What the log's entries say of themselves, from this state's version down, as far as the log goes back.
+
+    Why not `history()`: it lists entries that are younger than the state, and numbers them as if they were not.
+    """
+    place = str(table.table_uri)
+    folder = Path(unquote(urlsplit(place).path) if place.startswith("file:") else place)
+    for version in range(table.version(), -1, -1):
+        try:
+            lines = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return
+        said: dict[str, Any] = next((json.loads(line) for line in lines if '"commitInfo"' in line), {})
+        yield {**said.get("commitInfo", {}), "version": version}
 
 
 def next_metadata(
-    micro_batch: MicroBatch, ledger: Ledger, *, owner: str, target: str, table_id: str, rows: int
+    micro_batch: MicroBatch, kept: Kept, *, owner: str, target: str, table_id: str, rows: int
 ) -> tuple[int, str]:
     """The number of this micro-batch's commit, and what it says."""
-    after = ledger_after(micro_batch, ledger, target, table_id)
+    after = ledger_after(micro_batch, kept.ledger, target, table_id)
     assert after.last is not None, "a micro-batch leaves an entry"
+    number = kept.number + 1  # after a restore the ledger is older than the number
     fields = {
         "pipeline": micro_batch.pipeline,
-        "number": after.last.number,
+        "number": number,
         "owner": owner,
         "rows": rows,
-        "ledger": to_text(after),
+        "ledger": to_text(replace(after, last=replace(after.last, number=number))),
     }
-    return after.last.number, json.dumps(fields)
+    return number, json.dumps(fields)

@@ -14,6 +14,7 @@ import json
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -33,11 +34,11 @@ from semel.sinks.base import (
     StagedSession,
     WritePlan,
 )
-from semel.sinks.delta.ledger import METADATA, Kept, next_metadata, read_kept
+from semel.sinks.delta.ledger import METADATA, Kept, next_metadata, read_kept, taken_away_run
 from semel.sinks.delta.library import Library
 from semel.sinks.delta.rows import RESULT, WriteFiles
 from semel.sinks.delta.schema import file_schema, schema_of
-from semel.sinks.ledger import Ledger
+from semel.sinks.ledger import Ledger, under_name
 from semel.sinks.recovery import Decision, Evidence, Plan, Situation, Words, decide
 from semel.sinks.run_ids import check_kind
 
@@ -81,7 +82,9 @@ class DeltaSession(StagedSession):
 
     def _load(self) -> None:
         self._table = self.sink.load(self._library)
-        self._kept = Kept() if self._table is None else read_kept(self._table, self.pipeline)
+        kept = Kept() if self._table is None else read_kept(self._table, self.pipeline)
+        # The ledger is part of the table: wherever that was moved to, it says what is there.
+        self._kept = replace(kept, ledger=under_name(kept.ledger, self._target, self._table_id))
 
     def _taken_over(self) -> FencedError:
         return FencedError(
@@ -100,16 +103,7 @@ class DeltaSession(StagedSession):
     def decide(self, micro_batch: MicroBatch, *, is_stateful: bool, checkpoint: str) -> Decision:
         """Hold the micro-batch, or a batch job's run, against the ledger."""
         if micro_batch.run is not None:
-            version = None if self._table is None else self._table.transaction_version(self._run_id(micro_batch))
-            plan = Plan.RUN if version is None else Plan.SKIP
-            return Decision(action=plan, row="", reason=f"run {micro_batch.run.id!r} was written before")
-        if self._kept.is_restored:
-            raise ConfigError(
-                f"pipeline {self.pipeline!r}: the table was restored to an older version since its last commit",
-                because="its ledger says what the table held before that",
-                you_want="RESTORE to the version of the pipeline's last commit; or compute everything again: another "
-                "pipeline name, a new table and a new checkpoint folder",
-            )
+            return self._decide_run(micro_batch, micro_batch.run.id)
         holds_rows = self._table is not None and self._kept.ledger.is_empty and bool(self._table.file_uris())
         return decide(
             Situation(
@@ -129,6 +123,20 @@ class DeltaSession(StagedSession):
             )
         )
 
+    def _decide_run(self, micro_batch: MicroBatch, run_id: str) -> Decision:
+        table = self._table
+        if table is None or table.transaction_version(self._run_id(micro_batch)) is None:
+            return Decision(action=Plan.RUN, row="", reason=f"run {run_id!r} is new")
+        version = taken_away_run(table, self.pipeline, micro_batch.query_id)
+        if version is not None:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r}: run {run_id!r} was written in version {version} of the table, which was "
+                "restored to an older version since",
+                because="under the same run id nothing is written again, and its rows would stay missing",
+                you_want=f"RESTORE to version {version}, which has them; or another run_id, to write them again",
+            )
+        return Decision(action=Plan.SKIP, row="", reason=f"run {run_id!r} was written before")
+
     @property
     def _target(self) -> str:
         """How the ledger names the table; with a slash, which no topic name has."""
@@ -143,11 +151,19 @@ class DeltaSession(StagedSession):
         offsets: dict[str, dict[str, int]] = {}
         for partition, offset in sorted(self._kept.ledger.offsets.items()):
             offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
+        restored = ""
+        if self._kept.taken_away is not None:
+            restored = (
+                "the table was restored to an older version since the pipeline's last commit; RESTORE to version "
+                f"{self._kept.taken_away} brings that back"
+            )
         return Words(
             sink="DeltaSink",
             by_option=self.sink.by_option,
             output="table",
-            forgetting="the table may have been written before by somebody else, or under another pipeline name",
+            forgetting=restored
+            or "the table may have been written before by somebody else, or under another pipeline name",
+            falling_behind=restored,
             start_at_ledger=f".option(\"startingOffsets\", '{json.dumps(offsets)}') on the source",
         )
 
@@ -252,7 +268,7 @@ class DeltaSession(StagedSession):
         rows = self._rows if self._is_begun else 0
         self._metadata = next_metadata(
             micro_batch,
-            self._kept.ledger,
+            self._kept,
             owner=self._owner,
             target=self._target,
             table_id=self._table_id,

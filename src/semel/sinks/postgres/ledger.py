@@ -68,6 +68,8 @@ class Kept:
     owner: str
     number: int
     ledger: Ledger
+    loaded_beside: int | None = None
+    """The number of the output table that the row names, if the ledger itself was loaded from a dump since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +133,13 @@ def read_kept(connection: psycopg.Connection[Any], names: Names, pipeline: str, 
         query_id=query_id, micro_batch_id=micro_batch, number=number, targets=(target,), end_digest=digest or ""
     )
     # With another number of the ledger a dump was loaded, and numbers of tables mean nothing any more.
-    home = Home(output_ids={target: str(target_oid)} if is_same_ledger else {})
+    home = Home(output_ids={target: str(target_oid)} if is_same_ledger and target_oid else {})
     return Kept(
-        owner_epoch=epoch, owner=owner, number=number, ledger=Ledger(last=entry, held=held_from_list(held), home=home)
+        owner_epoch=epoch,
+        owner=owner,
+        number=number,
+        ledger=Ledger(last=entry, held=held_from_list(held), home=home),
+        loaded_beside=None if is_same_ledger else target_oid,
     )
 
 
@@ -154,12 +160,27 @@ def check_history(connection: psycopg.Connection[Any], names: Names, pipeline: s
     )
 
 
+def check_loaded(names: Names, pipeline: str, kept: Kept | None, table_oid: int) -> None:
+    """Refuse a ledger that was loaded from a dump beside a table that was not."""
+    if kept is None or kept.loaded_beside != table_oid:
+        return
+    text = pipeline.replace("'", "''")
+    raise OutcomeUnknownError(
+        f"pipeline {pipeline!r}: the ledger was loaded from a dump, and its table is still the one from before",
+        because="the table may hold more than the ledger of the dump says, and that would be written again",
+        you_want="table, semel_ledger and semel_commits from one dump; or, if you have seen that the table holds what "
+        "the ledger says and no more, this statement",
+        next_command=f"UPDATE {names.ledger} SET ledger_oid = '{names.ledger}'::regclass WHERE pipeline = '{text}'",  # noqa: S608
+    )
+
+
 def _bring_up(names: Names, pipeline: str, number: int) -> str:
     """The statement with which an operator takes the ledger from its history."""
     text = pipeline.replace("'", "''")
     return (
         f"UPDATE {names.ledger} l SET number = c.number, query_id = c.query_id, micro_batch = c.micro_batch,"  # noqa: S608
-        f" target = c.target, held = c.held, committed_at = c.committed_at FROM {names.commits} c"
+        f" target = c.target, held = c.held, committed_at = c.committed_at, target_oid = to_regclass(c.target),"
+        f" ledger_oid = '{names.ledger}'::regclass FROM {names.commits} c"
         f" WHERE l.pipeline = c.pipeline AND c.pipeline = '{text}' AND c.number = {number}"
     )
 
@@ -225,6 +246,23 @@ def has_commit(connection: psycopg.Connection[Any], names: Names, pipeline: str,
     """Whether this owner's commit with this number is there."""
     text = names.sql("SELECT 1 FROM {commits} WHERE pipeline = %s AND number = %s AND owner_epoch = %s")
     return connection.execute(text.encode(), (pipeline, number, epoch)).fetchone() is not None
+
+
+def check_runs(
+    connection: psycopg.Connection[Any], names: Names, pipeline: str, kept: Kept | None, *, to_run: str
+) -> None:
+    """Refuse a batch job when runs were removed from the history: this one may be among them."""
+    look = names.sql("SELECT count(*) FROM {commits} WHERE pipeline = %s")
+    found = connection.execute(look.encode(), (pipeline,)).fetchone()
+    there, number = int(found[0]) if found else 0, 0 if kept is None else kept.number
+    # Commits of runs are never forgotten, so there are as many as the ledger has counted.
+    if there < number:
+        raise OutcomeUnknownError(
+            f"pipeline {pipeline!r} has written {number} runs, and {names.commits} knows {there} of them",
+            because="runs are remembered there alone, so a run that was removed would be written again",
+            you_want="the rows of semel_commits from a backup; or another pipeline name for runs that are new; or, if "
+            f"you have seen that the table does not have this run, {to_run} for this job",
+        )
 
 
 def has_run(connection: psycopg.Connection[Any], names: Names, pipeline: str, query_id: str) -> bool:

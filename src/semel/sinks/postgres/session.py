@@ -29,7 +29,7 @@ from semel.sinks.base import (
     StagedSession,
     WritePlan,
 )
-from semel.sinks.ledger import Ledger
+from semel.sinks.ledger import Ledger, under_name
 from semel.sinks.postgres.connection import (
     IDLE_MS_MAX,
     LOCK_WAIT_MS_MAX,
@@ -42,6 +42,8 @@ from semel.sinks.postgres.ledger import (
     Kept,
     Names,
     check_history,
+    check_loaded,
+    check_runs,
     forget_commits,
     has_commit,
     has_run,
@@ -53,7 +55,7 @@ from semel.sinks.postgres.ledger import (
 from semel.sinks.postgres.rows import RESULT, StageRows
 from semel.sinks.postgres.staging import Move, drop_staging, staging_prefix
 from semel.sinks.postgres.table import Table, staging_type
-from semel.sinks.recovery import Decision, Evidence, Plan, Situation, Words, decide
+from semel.sinks.recovery import Decision, Evidence, LedgerMissing, Plan, Situation, Words, decide
 from semel.sinks.run_ids import check_kind
 
 if TYPE_CHECKING:
@@ -201,15 +203,23 @@ class PostgresSession(StagedSession):
             self.table = self.sink.look_up(connection)
             self._kept = read_kept(connection, self._names, self.pipeline)
             check_history(connection, self._names, self.pipeline, self._kept)
-            self._ledger = Ledger() if self._kept is None else self._kept.ledger
+            check_loaded(self._names, self.pipeline, self._kept, self.table.oid)
+            self._ledger = self._ledger_of(self._kept)
             # Asked only then: the answer reads from the table, and is needed only without a ledger.
             if self._ledger.is_empty and micro_batch.run is None:
                 found = connection.execute(f"SELECT EXISTS (TABLE {self.table.sql})".encode()).fetchone()
                 self._holds_rows = bool(found and found[0])
             if micro_batch.run is not None:
                 self._has_run = has_run(connection, self._names, self.pipeline, micro_batch.query_id)
+                if not self._has_run and self.sink.ledger_missing is not LedgerMissing.RUN:
+                    to_run = self.sink.words(ledger_missing=str(LedgerMissing.RUN))
+                    check_runs(connection, self._names, self.pipeline, self._kept, to_run=to_run)
         check_kind(self._ledger.last, micro_batch)
         return self._ledger
+
+    def _ledger_of(self, kept: Kept | None) -> Ledger:
+        """What the row says, with the name that the table has now: a table of the same number was renamed."""
+        return Ledger() if kept is None else under_name(kept.ledger, self._target, str(self.table.oid))
 
     def decide(self, micro_batch: MicroBatch, *, is_stateful: bool, checkpoint: str) -> Decision:
         """Hold the micro-batch against the ledger; a batch job's run against the commits."""
@@ -249,6 +259,8 @@ class PostgresSession(StagedSession):
             output="table",
             forgetting="the row in semel_ledger may have been deleted or restored from a backup after the pipeline "
             "wrote, and then it would write again; or somebody else wrote there",
+            falling_behind="the checkpoint has read more than the ledger knows of, as after a restore of the database "
+            "from a backup. If semel's tables alone were restored, the output holds more than they say: restore it too",
             start_at_ledger=f".option(\"startingOffsets\", '{json.dumps(offsets)}') on the source",
         )
 
@@ -417,6 +429,6 @@ class PostgresSession(StagedSession):
                 (self.pipeline, self._owner),
             )
             kept = read_kept(connection, self._names, self.pipeline, lock=True)
-            self._ledger = Ledger() if kept is None else kept.ledger
+            self._ledger = self._ledger_of(kept)
             self._write(connection, micro_batch)
             drop_staging(connection, self.table.schema, self._prefix)

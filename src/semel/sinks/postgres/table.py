@@ -127,7 +127,8 @@ def read_table(connection: psycopg.Connection[Any], name: str, to_make_it: str) 
     if found is None:
         raise ConfigError(
             f"there is no table {name!r} in this database, or this user may not see its schema",
-            you_want=f"create the table first, with the columns of the rows; or {to_make_it}",
+            you_want="the name that it has now, if it was renamed; or create the table first, with the columns of the "
+            f"rows; or {to_make_it}",
         )
     oid, schema, table = found
     columns = tuple(

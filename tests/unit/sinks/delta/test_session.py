@@ -15,14 +15,14 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SinkError
+from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError, SinkError
 from semel.guarantee import Guarantee
 from semel.sinks.base import Column, CommitStep
 from semel.sinks.delta.library import Library
 from semel.sinks.delta.session import DeltaSession
 from semel.testing.local_work import LocalWork
 from tests.unit.sinks.delta.local_table import LocalTable
-from tests.unit.sinks.local_work import COLUMNS, ROWS, KillAt, Killed, local_work, orders
+from tests.unit.sinks.local_work import COLUMNS, ROWS, KillAt, Killed, local_work, orders, write_run
 
 ALL = list(range(3 * ROWS))
 
@@ -236,6 +236,55 @@ def test_a_table_is_restored_to_an_older_version(job: LocalTable) -> None:
     with pytest.raises(ConfigError, match="restored to an older version"):
         job.drive(3)
     job.table().restore(version)
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_restored_table_is_filled_again(job: LocalTable, version: int) -> None:
+    """A new checkpoint goes on from what the restored table holds; the pipeline's number goes on as well."""
+    job.drive(2)
+    job.table().restore(version)
+    with pytest.raises(SemelError, match="RESTORE to version 2 brings that back") as caught:
+        job.drive(3)
+    if version:
+        assert f'\'{{"orders": {{"0": {version * ROWS}}}}}\'' in str(caught.value)
+    job.query_id, job.done = "begun anew with these startingOffsets", version
+    job.drive(3)
+    assert job.ids() == ALL
+    assert job.table().transaction_version(job.pipeline) == 2 + 3 - version
+
+
+def test_a_restore_to_a_time_says_too_little(job: LocalTable) -> None:
+    job.drive(2)
+    job.table().restore(1)
+    entry = job.folder / "_delta_log" / f"{3:020}.json"
+    by_time = entry.read_text().replace('{"version":"1"}', '{"datetime":"1794980198898"}')
+    assert "datetime" in by_time
+    entry.write_text(by_time)  # as a restore to a time is written
+    with pytest.raises(OutcomeUnknownError, match="version 3 of the table is a restore to a time"):
+        job.drive(3)
+    job.table().restore(2)  # as it was told
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+def test_a_run_that_a_restore_took_away_is_not_taken_for_written(job: LocalTable) -> None:
+    for name, first in (("monday", 0), ("tuesday", ROWS)):
+        assert write_run(job.open(), name, orders(first, first + ROWS)) == ROWS
+    job.table().restore(1)
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == 0
+    with pytest.raises(ConfigError, match="run 'tuesday' was written in version 2") as caught:
+        write_run(job.open(), "tuesday", orders(ROWS, 2 * ROWS))
+    assert "another run_id" in str(caught.value)
+    assert write_run(job.open(), "tuesday, again", orders(ROWS, 2 * ROWS)) == ROWS
+    assert job.ids() == ALL[: 2 * ROWS]
+
+
+def test_a_table_that_was_moved_is_the_same_one(job: LocalTable) -> None:
+    """The ledger is part of the table, so it came along."""
+    job.drive(1)
+    job.folder = job.folder.rename(job.folder.with_name("moved"))
     job.drive(3)
     assert job.ids() == ALL
 

@@ -1,0 +1,176 @@
+"""What operators do to a database: dumps are loaded, whole or in part, tables renamed, histories emptied."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from semel.engine.postgres import PACKAGE, PostgresServer
+from semel.errors import ConfigError, OutcomeUnknownError
+from tests.unit.sinks.local_work import ROWS, orders, write_run
+from tests.unit.sinks.postgres.local_job import LocalJob
+
+ALL = list(range(3 * ROWS))
+PROGRAM_S_MAX = 120
+_schemas = count(1)
+
+
+@dataclass
+class SchemaJob(LocalJob):
+    """A pipeline into a schema of its own, so that semel's tables there are its own too."""
+
+    name: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        return self.name
+
+    @property
+    def schema(self) -> str:
+        return self.table.split(".")[0]
+
+    def dump(self, *tables: str) -> bytes:
+        """What pg_dump says of the schema, or of these tables of it; loaded, it takes the place of what is there."""
+        chosen = [f"--table={self.schema}.{name}" for name in tables] or [f"--schema={self.schema}"]
+        return self._program("pg_dump", "--clean", "--if-exists", *chosen)
+
+    def load(self, dump: bytes) -> None:
+        self._program("psql", "--set=ON_ERROR_STOP=1", given=dump)
+
+    def _program(self, name: str, *arguments: str, given: bytes = b"") -> bytes:
+        found = find_spec(PACKAGE)
+        assert found is not None
+        assert found.origin is not None
+        address = psycopg.conninfo.conninfo_to_dict(self.dsn)
+        login = {f"PG{part.upper()}": str(address[part]) for part in ("host", "port", "user", "password")}
+        ran = subprocess.run(
+            [Path(found.origin).parent / "pginstall" / "bin" / name, "--dbname=postgres", *arguments],
+            input=given,
+            capture_output=True,
+            env=os.environ | login,
+            timeout=PROGRAM_S_MAX,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        return ran.stdout
+
+
+@pytest.fixture
+def job(postgres: PostgresServer) -> Iterator[SchemaJob]:
+    schema = f"operated_{next(_schemas)}"
+    with psycopg.connect(postgres.conninfo, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+    yield SchemaJob(postgres.conninfo, table=f"{schema}.orders", name=f"to-{schema}")
+    with psycopg.connect(postgres.conninfo, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
+def begin_anew(job: SchemaJob, error: ConfigError, done: int) -> None:
+    """A new checkpoint with the startingOffsets of the refusal."""
+    assert f'\'{{"orders": {{"0": {done * ROWS}}}}}\'' in str(error)
+    job.query_id, job.done = "begun anew", done
+
+
+def test_yesterdays_dump_is_loaded(job: SchemaJob) -> None:
+    """Kafka and the checkpoint went on: refused, then filled again from where the ledger of the dump stands."""
+    job.drive(1)
+    yesterday = job.dump()
+    job.drive(2)
+    job.load(yesterday)
+    assert job.ids() == ALL[:ROWS]
+    with pytest.raises(ConfigError, match="lose records") as caught:
+        job.drive(3)
+    begin_anew(job, caught.value, 1)
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+def test_semels_tables_alone_are_loaded(job: SchemaJob) -> None:
+    """The table holds more than they say: to go on from there would double rows. Right once the table is loaded too."""
+    job.drive(1)
+    yesterday, part = job.dump(), job.dump("semel_ledger", "semel_commits")
+    job.drive(2)
+    job.load(part)
+    with pytest.raises(OutcomeUnknownError, match="its table is still the one from before"):
+        job.drive(3)
+    job.load(yesterday)
+    with pytest.raises(ConfigError, match="lose records") as caught:
+        job.drive(3)
+    begin_anew(job, caught.value, 1)
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+def test_semels_tables_are_loaded_as_they_were(job: SchemaJob) -> None:
+    """Nothing was written since the dump, as somebody has seen: the statement says so, and the pipeline goes on."""
+    job.drive(2)
+    job.load(job.dump("semel_ledger", "semel_commits"))
+    with pytest.raises(OutcomeUnknownError, match="its table is still the one from before") as caught:
+        job.drive(3)
+    job.execute(caught.value.next_command)
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+@pytest.mark.parametrize("act", ["TRUNCATE", "DROP TABLE"])
+def test_the_ledger_alone_goes(job: SchemaJob, act: str) -> None:
+    job.drive(2)
+    job.execute(f"{act} {job.schema}.semel_ledger")
+    with pytest.raises(OutcomeUnknownError, match="the ledger is at commit 0, its history at 2") as caught:
+        job.drive(3)
+    job.execute(caught.value.next_command)
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+def test_the_table_is_renamed(job: SchemaJob) -> None:
+    """Under its old name it is missing, and made again it is another one; under its new name it is the same."""
+    job.drive(1)
+    job.execute(f"ALTER TABLE {job.table} RENAME TO orders_of_2026")
+    with pytest.raises(ConfigError, match="if it was renamed"):
+        job.drive(2)
+    job.execute(f"CREATE TABLE {job.table} ({job.ddl})")
+    with pytest.raises(ConfigError, match="was deleted and created again"):
+        job.drive(2)
+    job.table = f"{job.schema}.orders_of_2026"
+    job.drive(3)
+    assert job.ids() == ALL
+
+
+def test_runs_are_removed_from_the_history(job: SchemaJob) -> None:
+    """A repeated run would be written again: refused, also when one of two is still known."""
+    for name, first in (("monday", 0), ("tuesday", ROWS)):
+        assert write_run(job.open(), name, orders(first, first + ROWS)) == ROWS
+    job.execute(f"DELETE FROM {job.schema}.semel_commits WHERE number = 1")
+    assert write_run(job.open(), "tuesday", orders(ROWS, 2 * ROWS)) == 0
+    with pytest.raises(OutcomeUnknownError, match=r"has written 2 runs, and .* knows 1 of them") as caught:
+        write_run(job.open(), "monday", orders(0, ROWS))
+    assert 'PostgresSink(..., ledger_missing="run") for this job' in str(caught.value)
+    job.options = {"ledger_missing": "run"}
+    assert write_run(job.open(), "wednesday", orders(2 * ROWS, 3 * ROWS)) == ROWS
+    assert job.ids() == ALL
+
+
+def test_two_pipelines_share_a_table(job: SchemaJob) -> None:
+    """The second is told that the table has rows, chooses, and neither disturbs the other."""
+    job.drive(1)
+    other = SchemaJob(job.dsn, table=job.table, ddl="", name=f"{job.name}-too", done=1)
+    with pytest.raises(OutcomeUnknownError, match="has no ledger, but its output") as caught:
+        other.drive(2)
+    assert 'PostgresSink(..., ledger_missing="run")' in str(caught.value)
+    other.options = {"ledger_missing": "run"}
+    other.drive(2)
+    job.done = 2  # what the other one wrote is not this one's to write
+    with pytest.raises(ConfigError, match="lose records"):
+        job.drive(3)
+    other.options = {}
+    other.drive(3)
+    assert job.ids() == ALL
