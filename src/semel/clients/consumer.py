@@ -126,6 +126,7 @@ class Consumer(HandsOut):
         self._member.keep_alive.back()
         deadline = None if idle_ms_max is None else time.monotonic() + idle_ms_max / 1000
         with self._member.lock:
+            self._member.commits.wait_until_free()
             self._member.resume()
             self._close_batch()
             while True:
@@ -219,8 +220,8 @@ class Consumer(HandsOut):
             if refused is None:
                 self._progress.records_done = self._progress.records_handed
             self._progress.count_done()
-            offsets, self._progress.finished = self._progress.finished, {}
-            self._member.commits.commit(offsets)
+            self._member.commits.commit(self._progress.finished)
+            self._progress.finished = {}  # not before: what was not committed goes with the next commit
             if batch is not None and self._progress.records_done == len(batch):
                 self._progress.end(batch, Ending.SETTLED)
         if refused is not None and not (is_cleaning_up and self._progress.ending is Ending.LEFT):
@@ -238,6 +239,7 @@ class Consumer(HandsOut):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are this member's now."""
         with self._member.lock:
+            self._member.commits.wait_until_free()
             found = self._member.client.assignment()
         return frozenset(TopicPartition(one.topic, one.partition) for one in found)
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from semel.clients.failures import COORDINATOR_AWAY, FENCED_MEMBER, KafkaFailure, failure
 from semel.clients.library import confluent, log
+from semel.clients.limited_calls import LimitedCalls, LimitPassed
 from semel.clients.progress import Offsets, Progress
 from semel.clients.records import Life
 from semel.clients.topic_lives import UNKNOWN_TOPIC_ID, TopicLives, label_of
 from semel.errors import BrokerError, FencedError, Outcome
 from semel.protocol.topic_partition import TopicPartition
 
-REBALANCE_IN_PROGRESS = 27
+REBALANCE_IN_PROGRESS, TIMED_OUT = 27, -185
 PAUSE_S = 0.05
 CONFIRM_S_MAX = 5.0
+GO_ON = "go on, or commit again: what is finished goes with the next commit; a crash before that repeats it"
 
 
 class GroupCommits:
@@ -39,17 +42,21 @@ class GroupCommits:
         self._lives = lives
         self._wait_s_max = wait_s_max
         self._user_on_commit = user_on_commit
+        self.limited = LimitedCalls()
+        self.is_in_callback = False
         self._in_flight = False
         self.refused = 0  # how many came too late, or failed
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit and wait. FencedError when the group gave the partitions to another."""
+        """Commit and wait, within the limit. FencedError when the group gave the partitions to another."""
         deadline = time.monotonic() + self._wait_s_max
         if offsets:
             self._lives.confirm()
         while offsets:
             try:
-                self.client.commit(offsets=self.labelled(offsets), asynchronous=False)
+                self._ask(deadline, self.labelled(offsets))
+            except LimitPassed:
+                raise self._unanswered() from None
             except confluent().KafkaException as error:
                 cause: KafkaFailure = error.args[0]
             else:
@@ -63,8 +70,34 @@ class GroupCommits:
                     next_command="go on: the records come again to whoever has the partition now",
                 )
             if cause.code() not in COORDINATOR_AWAY or time.monotonic() > deadline:
-                raise failure(cause, "the offsets were not committed", outcome=Outcome.UNKNOWN)
+                raise failure(cause, "the offsets were not committed", outcome=Outcome.UNKNOWN, next_command=GO_ON)
             time.sleep(PAUSE_S)
+
+    def _ask(self, deadline: float, places: list[Any]) -> None:
+        """One commit. In a callback of the library no other thread may call it: there the library's limits count."""
+        call = partial(self.client.commit, offsets=places, asynchronous=False)
+        if self.is_in_callback:
+            call()
+            return
+        self.limited.wait(max(deadline - time.monotonic(), 0))  # none waits behind one that was left behind
+        self.limited.call(max(deadline - time.monotonic(), PAUSE_S), call)
+
+    def wait_until_free(self) -> None:
+        """The library does one thing at a time: while it waits for a coordinator, nothing can be asked of it."""
+        try:
+            self.limited.wait(self._wait_s_max)
+        except LimitPassed:
+            raise self._unanswered() from None
+
+    def _unanswered(self) -> BrokerError:
+        """The library still waits, for as long as it takes, and makes the commit when it can."""
+        return BrokerError(
+            f"the offsets were not committed within {self._wait_s_max:g} s",
+            code=TIMED_OUT,
+            outcome=Outcome.UNKNOWN,
+            because="no coordinator of the group was found, or it does not answer",
+            next_command=GO_ON,
+        )
 
     def commit_soon(self) -> None:
         """Send what is finished, unless a commit is still under way: then the next one carries it."""

@@ -17,7 +17,8 @@ from semel.clients.failures import failure
 from semel.clients.fetched import Fetched
 from semel.clients.group_commits import GroupCommits
 from semel.clients.keep_alive import KeepAlive
-from semel.clients.library import confluent, log, make
+from semel.clients.library import confluent, log, make, never_free
+from semel.clients.limited_calls import LimitPassed
 from semel.clients.positions import UNKNOWN, Positions, ReadPositions
 from semel.clients.progress import Offsets, Progress
 from semel.clients.records import first_offsets, next_offsets
@@ -62,7 +63,7 @@ class Membership:
         self.client: Any = make("Consumer", {**settings, **LOUD, "on_commit": self.commits.answered})
         self.commits.client = self.client
         self.positions = Positions(self.client, settings, wait_s_max, read_positions)
-        self._revoke_wait_s = revoke_wait_s
+        self._wait_s_max, self._revoke_wait_s = wait_s_max, revoke_wait_s
         self._commits_on_revoke = commits_on_revoke
         self._is_static = bool(settings.get("group.instance.id"))
         is_consumer_protocol = str(settings.get("group.protocol", "")).lower() == "consumer"
@@ -76,6 +77,7 @@ class Membership:
         self._moved: set[TopicPartition] = set()
         self._untaken: list[Any] = []  # ours, but nobody could say where they stand
         self._gone: set[TopicPartition] = set()
+        self._postponed: Offsets = {}  # where to read on, once the library can be asked again
 
     def subscribe(self, topics: list[str]) -> None:
         """Join the group for these topics."""
@@ -132,6 +134,9 @@ class Membership:
             return
         ours = self._ours()
         kept = {place: offset for place, offset in offsets.items() if place in ours}
+        if self.commits.limited.is_busy:
+            self._postponed |= kept  # until the library can be asked again
+            return
         self._moved |= kept.keys()
         self._fetched.drop(kept.keys())
         for one in self.places(kept):
@@ -210,7 +215,11 @@ class Membership:
         places = [TopicPartition(one.topic, one.partition) for one in partitions]
         self._let_user_finish()
         if self._commits_on_revoke:
-            self._commit_last(places)
+            self.commits.is_in_callback = True
+            try:
+                self._commit_last(places)
+            finally:
+                self.commits.is_in_callback = False
         self._forget(places)
 
     def _lose(self, _: Any, partitions: list[Any]) -> None:
@@ -234,6 +243,9 @@ class Membership:
     def _commit_last(self, places: Iterable[TopicPartition]) -> None:
         """The last chance to commit what is finished of partitions that go."""
         self.progress.count_done()
+        if self._closing:
+            self.commits.commit_soon()  # a commit was waited for just now; the library's close waits for this one
+            return
         self.commits.commit_if_possible({at: offset for at, offset in self.progress.finished.items() if at in places})
 
     def _poll_for_user(self) -> None:
@@ -251,6 +263,8 @@ class Membership:
 
     def resume(self) -> None:
         """The user is back: fetch again."""
+        postponed, self._postponed = self._postponed, {}
+        self.seek(postponed)
         if self._paused:
             self.client.resume(self._assigned)
             self._paused = False
@@ -261,9 +275,22 @@ class Membership:
         self.keep_alive.back()
         self.keep_alive.stop()
         with self.lock:
-            self._serve_rebalances()
-            self.client.close()
+            if not self.commits.limited.is_busy:
+                self._serve_rebalances()
+            self._close_client()
             self.lives.close()
+
+    def _close_client(self) -> None:
+        """A commit that was left behind ends first; the library has no limit for either."""
+        try:
+            self.commits.limited.call(self._wait_s_max, self.client.close)
+        except LimitPassed:
+            never_free(self.client)  # a thread is still in it
+            log.warning(
+                "the group was not left within %g s, for its coordinator does not answer: its members get the "
+                "partitions when the session of this one is over",
+                self._wait_s_max,
+            )
 
     def _serve_rebalances(self) -> None:
         """Let no rebalance be left to the library's close, which may end while it serves one, and then waits for ever.

@@ -82,6 +82,32 @@ def test_the_limit() -> None:
     end.set()
 
 
+def test_the_end_of_a_call_that_was_left_behind_is_not_taken_for_the_next_one_s() -> None:
+    """An interrupt, or a limit: the answer that comes late is nobody's."""
+    calls, end, made = LimitedCalls(), threading.Event(), list[str]()
+    with pytest.raises(LimitPassed):
+        calls.call(0, end.wait, 60)
+    assert calls.is_busy
+    with pytest.raises(LimitPassed):
+        calls.wait(0.01)
+    end.set()
+
+    def fail() -> None:
+        made.append("second")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        calls.call(20, fail)
+    assert made == ["second"]
+    assert not calls.is_busy
+
+
+def test_a_callback_inside_of_a_call_may_call() -> None:
+    calls, made = LimitedCalls(), list[str]()
+    calls.call(20, lambda: calls.call(20, made.append, "inner"))
+    assert made == ["inner"]
+
+
 def test_the_thread_ends_with_its_owner_and_keeps_nothing() -> None:
     threads, calls, held = list[threading.Thread](), LimitedCalls(), Stuck()
     held.end.set()
