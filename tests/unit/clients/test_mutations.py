@@ -16,20 +16,28 @@ import semel
 from semel.clients.consumer import Consumer
 from semel.clients.deduplicator import Deduplicator
 from semel.clients.delivery import Failures
+from semel.clients.group_commits import GroupCommits
 from semel.clients.handing_out import HandsOut
+from semel.clients.membership import Membership
 from semel.clients.progress import Ending, Progress
 from semel.clients.records import Batch, Life
+from semel.clients.setting_names import Role
+from semel.clients.steps import ClientStep
 from semel.clients.store_session import Connection, Session
 from semel.clients.store_transaction import StoreTransaction
 from semel.clients.stores import Store
-from semel.clients.transaction import Coordination
+from semel.clients.transaction import Coordination, Transaction
 from semel.errors import SemelError
-from tests.features.clusters import Kafka
+from semel.guarantee import Guarantee
+from tests.features import test_m22_cancelled_tasks
+from tests.features.clusters import SETTINGS, Kafka
 from tests.mutations.page import check_page
 from tests.unit.clients import (
     test_async,
     test_deduplicator,
+    test_exit,
     test_leaving,
+    test_membership,
     test_progress,
     test_setting_values,
     test_stalls,
@@ -38,8 +46,10 @@ from tests.unit.clients import (
 )
 from tests.unit.clients.messages import A
 from tests.unit.clients.test_leaving import kafka
+from tests.unit.clients.test_membership import library, member
 
-__all__ = ["kafka"]
+__all__ = ["kafka", "library", "member"]
+TASKS, EXIT, MEMBER = test_m22_cancelled_tasks, test_exit, test_membership
 ASYNC, KEYS, LEAVING, PROGRESS = test_async, test_deduplicator, test_leaving, test_progress
 SCHEMA, STALLS, STORE, VALUES = test_store_schema, test_stalls, test_store_transactions, test_setting_values
 Request = pytest.FixtureRequest
@@ -119,6 +129,32 @@ def run_roll_back(request: Request) -> None:
 def run_row_set(request: Request) -> None:
     topic, store = filled(request, STALLS.RECORDS), request.getfixturevalue("store")
     STALLS.test_a_row_that_was_set_while_running_is_followed(request.getfixturevalue("kafka"), topic, store, 0)
+
+
+def run_lost_at_exit(_: Request) -> None:
+    with semel.Cluster(brokers=1, config=SETTINGS) as cluster:
+        its = Kafka(name="embedded", bootstrap=cluster.bootstrap)
+        EXIT.test_failures_that_nobody_looked_at_are_told_at_the_end(cluster, its, EXIT.KEPT)
+
+
+def run_gone(request: Request) -> None:
+    try:
+        with_topic(STALLS.test_a_position_that_is_gone_is_told_on_every_poll, STALLS.RECORDS, "range")(request)
+    except StopIteration:
+        pytest.fail("nothing was told")
+
+
+def in_its_process(code: str) -> Callable[[Patch], None]:
+    """Switch something off in the process whose end is looked at."""
+    run = EXIT.run
+    return off(
+        EXIT, "run", lambda program, *more: run(f"import semel.clients.unsent as unsent\n{code}\n{program}", *more)
+    )
+
+
+def try_once(patch: Patch) -> None:
+    patch.setattr(Membership, "_try_again", lambda _: None)
+    patch.setattr(STALLS, "IDLE_MS", 5_000)  # what is not told is not waited for
 
 
 MUTATIONS = (
@@ -226,6 +262,60 @@ MUTATIONS = (
         lambda _: VALUES.test_a_number_that_would_be_read_in_part_is_refused("delivery.timeout.ms", "5s"),
     ),
     Mutation(
+        "one word for yes", "a setting of `t` is not taken for true, as librdkafka takes it",
+        lambda patch: patch.setattr("semel.clients.setting_names.is_yes", lambda text, _: text == "true"),
+        "setting_values::test_a_contradiction_in_other_words_is_refused",
+        lambda _: VALUES.test_a_contradiction_in_other_words_is_refused(
+            "S007", Role.CONSUMER, Guarantee.AT_LEAST_ONCE,
+            {"enable.auto.commit": "t", "enable.auto.offset.store": True},
+        ),
+    ),
+    Mutation(
+        "two values", "a setting may differ from the argument beside it",
+        lambda patch: patch.setattr("semel.clients.consumer.beside_arguments", lambda _, given, __: dict(given)),
+        "setting_values::test_a_setting_beside_an_argument_that_says_otherwise_is_refused",
+        lambda _: VALUES.test_a_setting_beside_an_argument_that_says_otherwise_is_refused("group.id", "other"),
+    ),
+    Mutation(
+        "callback taken over", "a user's on_commit takes the place of semel's own, which makes the next commit",
+        off(GroupCommits, "answered"),
+        "membership::test_a_commit_under_way_carries_no_second_one",
+        lambda request: MEMBER.test_a_commit_under_way_carries_no_second_one(
+            request.getfixturevalue("member"), request.getfixturevalue("library")
+        ),
+    ),
+    Mutation(
+        "exit unheard", "nobody sends what a producer that was not closed has when the process ends",
+        in_its_process("import atexit; atexit.unregister(unsent._at_exit)"),
+        "exit::test_what_was_sent_and_not_closed_is_there",
+        lambda request: EXIT.test_what_was_sent_and_not_closed_is_there(request.getfixturevalue("kafka"), EXIT.KEPT),
+    ),
+    Mutation(
+        "exit code kept", "a process that lost records at its end exits with 0",
+        in_its_process("unsent._LostAtExit = lambda stdout: stdout"),
+        "exit::test_failures_that_nobody_looked_at_are_told_at_the_end", run_lost_at_exit,
+    ),
+    Mutation(
+        "handed to nobody", "a batch on its way to a task that was cancelled counts as handed out",
+        off(HandsOut, "leave_last"),
+        "cancelled_tasks::test_a_batch_that_was_on_its_way_to_a_cancelled_task_is_not_committed",
+        lambda request: TASKS.test_a_batch_that_was_on_its_way_to_a_cancelled_task_is_not_committed(
+            request.getfixturevalue("kafka")
+        ),
+    ),
+    Mutation(
+        "begun for nobody", "a transaction that began for a task that was cancelled stays open",
+        off(Transaction, "give_up"),
+        "cancelled_tasks::test_a_cancelled_worker_that_is_started_again_copies_each_record_once",
+        lambda request: TASKS.test_a_cancelled_worker_that_is_started_again_copies_each_record_once(
+            request.getfixturevalue("kafka"), ClientStep.BEGUN
+        ),
+    ),
+    Mutation(
+        "told once", "a partition whose position is gone is told once and never tried again",
+        try_once, "stalls::test_a_position_that_is_gone_is_told_on_every_poll", run_gone,
+    ),
+    Mutation(
         "store not asked again", "after a refused batch the consumer stays where it was",
         off(Consumer, "_follow_store"),
         "stalls::test_a_row_that_was_set_while_running_is_followed", run_row_set,
@@ -233,7 +323,11 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
+SLOW = {"handed to nobody", "told once"}  # what never comes is waited for
+CASES = [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in SLOW else ()) for one in MUTATIONS]
+
+
+@pytest.mark.parametrize("mutation", CASES)
 def test_it_is_caught(mutation: Mutation, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.switch(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception, SemelError)):

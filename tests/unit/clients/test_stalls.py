@@ -21,7 +21,7 @@ from semel.guarantee import Guarantee
 from tests.features.clusters import SETTINGS, Kafka
 
 EXACTLY: Final = Guarantee.EXACTLY_ONCE
-RECORDS = 6
+RECORDS, IDLE_MS = 6, 20_000
 STRATEGIES = pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 
 
@@ -62,7 +62,7 @@ def set_row(store: Store, offset: int) -> None:
 
 
 def keep(store: Store, consumer: semel.Consumer, records_max: int = RECORDS) -> None:
-    batches = consumer.batches(records_max=records_max, idle_ms_max=20_000)
+    batches = consumer.batches(records_max=records_max, idle_ms_max=IDLE_MS)
     with store.transaction(next(batches)) as t:
         assert t.batch is not None
         for record in t.batch:
@@ -80,12 +80,12 @@ def test_a_position_that_is_gone_is_told_on_every_poll(kafka: Kafka, topic: str,
     with consumer_of(kafka, topic, strategy=strategy) as consumer:
         for _ in range(3):
             with pytest.raises(BrokerError, match=f"{topic}-0 cannot be read") as caught:
-                next(consumer.batches(idle_ms_max=20_000))
+                next(consumer.batches(idle_ms_max=IDLE_MS))
             command = f"--bootstrap-server {kafka.bootstrap} --group {topic} --topic {topic}:0 --reset-offsets"
             assert command in caught.value.next_command
     commit(kafka, topic, 0)
     with consumer_of(kafka, topic) as consumer:
-        assert len(next(consumer.batches(idle_ms_max=20_000))) == RECORDS
+        assert len(next(consumer.batches(idle_ms_max=IDLE_MS))) == RECORDS
 
 
 def test_tasks_are_told_alike(kafka: Kafka, topic: str) -> None:
@@ -97,7 +97,7 @@ def test_tasks_are_told_alike(kafka: Kafka, topic: str) -> None:
         ) as consumer:
             for _ in range(2):
                 with pytest.raises(BrokerError, match=f"{topic}-0 cannot be read"):
-                    await anext(consumer.batches(idle_ms_max=20_000))
+                    await anext(consumer.batches(idle_ms_max=IDLE_MS))
 
     asyncio.run(main())
 
@@ -110,7 +110,7 @@ def test_a_position_of_the_store_that_is_gone_is_read_again_when_it_was_set(
     with consumer_of(kafka, topic, store) as consumer:
         for _ in range(2):
             with pytest.raises(BrokerError, match="cannot be read") as caught:
-                next(consumer.batches(idle_ms_max=20_000))
+                next(consumer.batches(idle_ms_max=IDLE_MS))
         assert "store.forget(" in caught.value.next_command
         set_row(store, 2)
         keep(store, consumer)
@@ -141,7 +141,7 @@ def test_positions_that_cannot_be_read_are_asked_for_again(
         store._path = tmp_path / "nowhere" / "s.db"
         for _ in range(3):
             with pytest.raises(SinkError, match="cannot be"):
-                next(consumer.batches(idle_ms_max=20_000))
+                next(consumer.batches(idle_ms_max=IDLE_MS))
         store._path = tmp_path / "s.db"
         keep(store, consumer)
     assert results(store) == [str(number) for number in range(RECORDS)]
