@@ -117,22 +117,32 @@ def _comparison_as_json(one: Comparison) -> Mapping[str, object]:
             "buckets": one.totals.buckets,
             "buckets_opened": one.totals.buckets_opened,
         },
-        "findings": [
-            {
-                "kind": finding.kind.value,
-                "count": finding.count,
-                "proven": finding.is_proven,
-                "examples": [
-                    {"identity": example.identity, "left": example.left, "right": example.right}
-                    for example in finding.examples
-                ],
-            }
-            for finding in one.findings
-        ],
+        "findings": [finding_as_json(finding) for finding in one.findings],
         "incomplete": [
             {"side": reason.side.value, "gap": reason.gap.value, "text": reason.text} for reason in one.incomplete
         ],
     }
+
+
+def finding_as_json(finding: Finding) -> dict[str, object]:
+    """One kind for programs."""
+    return {
+        "kind": finding.kind.value,
+        "count": finding.count,
+        "proven": finding.is_proven,
+        "examples": [
+            {"identity": example.identity, "left": example.left, "right": example.right} for example in finding.examples
+        ],
+    }
+
+
+def finding_lines(finding: Finding, *, width: int) -> Iterator[str]:
+    """One kind for people: how often, and its examples."""
+    told = f"  {MEANING[finding.kind]}" if finding.count else ""
+    doubt = "; not proven: a side is incomplete" if finding.count and not finding.is_proven else ""
+    yield f"  {finding.kind.name:<{width}}  {finding.count:>12,}{told}{doubt}"
+    for example in finding.examples:
+        yield f"      {example.identity}  left {example.left or '-'}  right {example.right or '-'}"
 
 
 def _lines(one: Comparison) -> Iterator[str]:
@@ -144,11 +154,7 @@ def _lines(one: Comparison) -> Iterator[str]:
         yield f"  not compared: {', '.join(one.not_compared)}"
     width = max((len(finding.kind.name) for finding in one.findings), default=0)
     for finding in one.findings:
-        told = f"  {MEANING[finding.kind]}" if finding.count else ""
-        doubt = "; not proven: a side is incomplete" if finding.count and not finding.is_proven else ""
-        yield f"  {finding.kind.name:<{width}}  {finding.count:>12,}{told}{doubt}"
-        for example in finding.examples:
-            yield f"      {example.identity}  left {example.left or '-'}  right {example.right or '-'}"
+        yield from finding_lines(finding, width=width)
     for reason in one.incomplete:
         yield f"  {reason.side} side incomplete ({reason.gap}): {reason.text}"
     if one.totals.left + one.totals.right == 0:

@@ -63,12 +63,12 @@ def audit(
     rights = right if isinstance(right, Mapping) else {"": right}
     if not rights:
         raise ConfigError("there is no right side", you_want="a frame, or frames by name")
-    ours = _as_side(left, "left", key, content)
+    ours = as_side(left, "left", key, content)
     comparisons = []
     for name, one in rights.items():
-        theirs = _as_side(one, name or "right", key, content)
+        theirs = as_side(one, name or "right", key, content)
         narrate(f"{ours.name} -> {theirs.name}: taking fingerprints")
-        pair = _Pair.plan(ours, theirs, expectation, with_charts=charts)
+        pair = Pair.plan(ours, theirs, expectation, with_charts=charts)
         try:
             comparisons.append(pair.compare(examples, narrate))
         except (PySparkException, Py4JJavaError) as error:
@@ -76,7 +76,8 @@ def audit(
     return Report(comparisons=tuple(comparisons))
 
 
-def _as_side(given: DataFrame | Side, name: str, key: str | Sequence[str], content: str | Sequence[str] | None) -> Side:
+def as_side(given: DataFrame | Side, name: str, key: str | Sequence[str], content: str | Sequence[str] | None) -> Side:
+    """A side that has a name and says what is compared; ConfigError for a stream."""
     side = given if isinstance(given, Side) else Side(given)
     if side.frame.isStreaming:
         raise ConfigError(
@@ -91,7 +92,7 @@ def _as_side(given: DataFrame | Side, name: str, key: str | Sequence[str], conte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
+class Pair:
     """Two sides in normal form: `id`, `mark`, and `stream` and `position`, `unit` where they are asked for."""
 
     left: Side
@@ -105,7 +106,7 @@ class _Pair:
     with_charts: bool
 
     @classmethod
-    def plan(cls, left: Side, right: Side, expectation: Expectation, *, with_charts: bool) -> _Pair:
+    def plan(cls, left: Side, right: Side, expectation: Expectation, *, with_charts: bool) -> Pair:
         """Find out what everything means; ConfigError before Spark has run anything."""
         left = replace(left, frame=filtered(left.frame, expectation.where))
         reading = plan_reading(left, right)

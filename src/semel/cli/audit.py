@@ -10,6 +10,7 @@ import argparse
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from semel.cli.audit_follow import add_follow, check_options, follow
 from semel.cli.audit_page import check_target, write_page
 from semel.cli.audit_session import session_for
 from semel.cli.audit_sides import look_at_sides, rows_of_sides
@@ -69,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             metavar="SQL",
             help=f"when a record of the {name} side was written (default: a topic's own time)",
         )
+    add_follow(parser)
     parser.add_argument("--examples", type=int, default=5, metavar="N", help="examples of each kind (default 5)")
     parser.add_argument("--master", metavar="URL", help="where Spark runs (default: this machine)")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable")
@@ -81,6 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Find out what to read, compare on Spark, and print."""
+    check_options(options)
     plan = _plan(options)
     if options.html:
         check_target(options.html)
@@ -91,6 +94,8 @@ def run(options: argparse.Namespace) -> ExitCode:
     if find_spec("pyspark") is None:
         raise MissingExtraError.of("spark", "an audit")
     try:
+        if options.follow:
+            return follow(plan, options)
         with (
             look_at_sides(plan) as looked,
             interrupted_by_sigterm(),

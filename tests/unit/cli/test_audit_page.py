@@ -10,6 +10,7 @@ import pytest
 
 from semel.audit.report import Report
 from semel.cli.audit import configure
+from semel.cli.audit_follow import FOLLOW_ONLY
 from semel.cli.audit_page import FLAGS, command_of, write_page
 from semel.errors import EnvironmentFailure
 
@@ -31,7 +32,8 @@ def test_the_command_can_be_given_again() -> None:
 def test_every_option_is_in_the_command() -> None:
     """One that is added later and forgotten here would make another audit of it."""
     options = given("a.parquet", "b.parquet")
-    assert set(vars(options)) == {"left", "rights", "format", *FLAGS.values()}
+    # A page is of an audit that ends.
+    assert set(vars(options)) == {"left", "rights", "format", "follow", *FOLLOW_ONLY, *FLAGS.values()}
 
 
 @pytest.mark.parametrize(
