@@ -28,7 +28,7 @@ NAMES = "|".join(command.name for command in COMMANDS)
 COMMAND = re.compile(rf"(?<![\w/.])semel (?:{NAMES})\b(?:(?! or )[^,;:`()\n])*")
 BY_NAME = {command.name: command for command in COMMANDS}
 SAMPLES = {"rule": "S014", "rule.id": "S014", "first": "S014", "by_clients.__name__": "FencedError"}
-SAMPLES |= {"self.seed": "3", "options.seed": "3"}
+SAMPLES |= {"self.seed": "3", "options.seed": "3", "engine": " --engine apache --nodes 3"}
 OWNERS = {
     "store": (semel.SqliteStore, semel.PostgresStore),
     "producer": (semel.Producer, semel.AsyncProducer),
