@@ -126,6 +126,7 @@ def test_an_open_transaction_holds_windows_up_and_is_no_loss(spark: SparkSession
     assert followed.after(BOUND_S).verdict is Verdict.HELD
 
 
+@pytest.mark.full
 def test_from_now_leaves_out_what_was_under_way(spark: SparkSession, cluster: Cluster) -> None:
     for name in ("now-in", "now-out"):
         create_topic(cluster, name)

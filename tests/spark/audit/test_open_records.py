@@ -93,7 +93,7 @@ def drawn(seed: int, copies: int) -> list[tuple[list[Record], list[Record]]]:
     return windows
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("expect", ["exactly-one", "at-most-one", "2"])
 def test_windows_are_settled_as_queues_settle_them(spark: SparkSession, expect: str) -> None:
     expectation = Expectation.parse(expect)
