@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
+from semel.clients.interrupts import interrupts_put_off
 from semel.errors import BrokerError, FencedError, Outcome
 
 T = TypeVar("T")
+FLUSH_SLICE_S = 0.2
 
 
 class KafkaFailure(Protocol):
@@ -45,9 +48,13 @@ class Fate:
         self.is_met = False
 
     def serve(self, call: Callable[..., T], *arguments: object) -> T | None:
-        """Make a call that serves callbacks; a fatal error that comes out of it is kept, not raised."""
+        """Make a call that serves callbacks; a fatal error that comes out of it is kept, not raised.
+
+        An interrupt waits for the end of the call: in a callback it would be lost, and taken for that error.
+        """
         try:
-            return call(*arguments)
+            with interrupts_put_off():
+                return call(*arguments)
         except Exception as error:
             found = failure_in(error)
             is_bare = isinstance(error, SystemError) and found is None  # raised, and lost on its way through a callback
@@ -55,6 +62,16 @@ class Fate:
                 raise
             self.is_met, self.error = True, found or self.error
             return None
+
+    def flush(self, client: Any, limit_s: float) -> int:
+        """Serve reports until every record has its own, or until the limit; gives how many have none."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            # In slices, since an interrupt waits for the end of each.
+            left = self.serve(client.flush, min(max(deadline - time.monotonic(), 0.0), FLUSH_SLICE_S))
+            left = len(client) if left is None else left  # a fatal error came out instead of a number
+            if not left or time.monotonic() >= deadline:
+                return left
 
 
 def failure_in(error: BaseException) -> KafkaFailure | None:

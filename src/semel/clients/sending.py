@@ -84,7 +84,7 @@ class Sender:
     def flush(self, wait_s_max: float | None = None) -> None:
         """Wait until everything sent has its result."""
         limit = self.wait_s_max if wait_s_max is None else wait_s_max
-        left = self._fate.serve(self._client.flush, limit)
+        left = self._fate.flush(self._client, limit)
         if left:
             raise BrokerError(
                 f"{left} records have no result after {limit:g} s",

@@ -158,7 +158,7 @@ class Coordination:
         for consumer, batch in self.sources if is_first else ():
             batch.refuse_commit()
             consumer.undecided(batch, self.settle)
-        self.fate.serve(self.client.flush, self.wait_s_max)
+        self.fate.flush(self.client, self.wait_s_max)
         self.on_step(ClientStep.COMMITTING)
         # A producer that is at its end already sends no commit: then the answer is known.
         outcome = Outcome.DID_NOT_HAPPEN if self.fate.is_met and is_first else Outcome.UNKNOWN

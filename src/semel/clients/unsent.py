@@ -37,7 +37,7 @@ class Unsent:
         """Send what is left within the producer's limit; False, and words on stderr, when some are not in Kafka."""
         self.forget()
         limit_s = self._wait_s_max - (0 if since is None else time.monotonic() - since)
-        left = self._fate.serve(self._client.flush, max(limit_s, 0.0)) or 0
+        left = self._fate.flush(self._client, max(limit_s, 0.0))
         failed = self._failures.take_unseen()
         if not left and not failed:
             return True

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from semel.clients.interrupts import interrupts_put_off
 from semel.engine.child_guard import ChildGuard
 from semel.errors import ConfigError
 
@@ -31,7 +31,7 @@ class RunningCommand:
         """Start it, in this folder."""
         self._is_over = True
         try:
-            with _interrupted_later():
+            with interrupts_put_off():  # between its start and its guard nobody would end a process
                 self.process = subprocess.Popen(  # noqa: S603 - the user's own program
                     command,
                     stdin=subprocess.DEVNULL,
@@ -76,23 +76,6 @@ class RunningCommand:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds_max)
         self.kill()
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Put Ctrl-C and SIGTERM off until the end: between its start and its guard nobody would end a process."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals go to the main thread alone
-        return
-    came: list[int] = []
-    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-    for number in came:
-        signal.raise_signal(number)
 
 
 def last_lines(output: int) -> str:

@@ -18,7 +18,8 @@ FOREVER = [sys.executable, "-c", "import signal; signal.pause()"]
 
 def test_an_interruption_while_it_starts_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)  # a session of Spark in this process has its own, which raises the same
+    # A session of Spark that other tests started in this process has a handler of its own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Interrupted(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -28,8 +29,11 @@ def test_an_interruption_while_it_starts_leaves_nothing_running(monkeypatch: pyt
                 signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    with tempfile.TemporaryFile() as output, pytest.raises(KeyboardInterrupt):
-        RunningCommand(FOREVER, output.fileno())
+    try:
+        with tempfile.TemporaryFile() as output, pytest.raises(KeyboardInterrupt):
+            RunningCommand(FOREVER, output.fileno())
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     with pytest.raises(ProcessLookupError):
         os.killpg(started[0], 0)
-    assert signal.getsignal(signal.SIGINT) is handler
