@@ -86,8 +86,10 @@ class TargetRun:
         for number, one in enumerate(self.rounds, 1):
             kill = f", killed after {one.kill_after} records" if one.kill_after else ""
             self.narrate(f"round {number} of {len(self.rounds)}: {len(one.schedule.entries)} faults{kill}")
+            # Before the input: a quick program has worked off most of it by the time that all is sent.
+            before = _output_end(cluster, self.target)
             self._send(cluster, number)
-            self._play(cluster, program, one)
+            self._play(cluster, program, one, before)
             wait_in_sync(cluster)
         self.narrate("rollback: everything is mended")
         last = len(self.rounds) + 1
@@ -96,8 +98,9 @@ class TargetRun:
             return f"the program has not caught up {self.target.steady_s_max:.0f} s after everything was mended"
         return ""
 
-    def _play(self, cluster: Cluster, program: _Program, one: Round) -> None:
-        begun, before = time.monotonic(), _output_end(cluster, self.target)
+    def _play(self, cluster: Cluster, program: _Program, one: Round, before: int) -> None:
+        """Play the faults, and kill the program when its output is so much longer than `before`."""
+        begun = time.monotonic()
         is_killed = not one.kill_after
         with played(cluster, one.schedule) as playing:
             while True:
