@@ -46,7 +46,13 @@ class Nodes:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads it, as clients are told."""
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
-        return int(admin.list_topics(topic, WAIT_S_MAX).topics[topic].partitions[partition].leader)
+
+        def known() -> list[int]:
+            """A node hears of a topic later than another."""
+            found = admin.list_topics(topic, WAIT_S_MAX).topics[topic].partitions.get(partition)
+            return [] if found is None else [int(found.leader)]
+
+        return eventually(known, WAIT_S_MAX, what=f"every node that is asked knows {topic}")[0]
 
     def coordinator(self, internal: str, name: str) -> tuple[str, int]:
         """The partition that knows a group or a transactional id; both topics have eight."""

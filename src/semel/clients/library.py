@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from semel.clients.interrupts import interrupts_put_off
 from semel.errors import ConfigError, MissingExtraError, SemelError
 
 log = logging.getLogger("semel.clients")
@@ -77,7 +78,9 @@ def make(kind: str, settings: dict[str, object]) -> Any:
     module, _, name = kind.rpartition(".")
     place = import_module(f"{library.__name__}.{module}") if module else library
     try:
-        return getattr(place, name)({"log_level": 3, "logger": log, **settings})
+        # Ctrl-C inside the constructor comes out as a complaint about settings.
+        with interrupts_put_off():
+            return getattr(place, name)({"log_level": 3, "logger": log, **settings})
     except library.KafkaException as error:
         raise ConfigError(
             f"the {kind.lower()} cannot be made: {error.args[0].str()}",

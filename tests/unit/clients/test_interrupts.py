@@ -12,6 +12,7 @@ import pytest
 import semel
 from semel.clients.delivery import Delivery
 from semel.clients.interrupts import interrupts_put_off
+from semel.clients.library import confluent, make
 from tests.features.clusters import SETTINGS, Kafka
 
 RECORDS = 5
@@ -61,6 +62,22 @@ def test_ctrl_c_in_a_report_is_raised_and_the_producer_goes_on(
         producer.flush()
         assert [one.result().offset for one in sent] == list(range(RECORDS))
     assert kafka.values(topic) == [str(number) for number in range(RECORDS)]
+
+
+def test_ctrl_c_while_a_client_is_made_is_no_complaint_about_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = confluent()
+    make_producer = library.Producer
+
+    def interrupted(settings: dict[str, object]) -> Any:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise TypeError("expected configuration property name") from None  # as confluent-kafka does
+        return make_producer(settings)
+
+    monkeypatch.setattr(library, "Producer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make("Producer", {"bootstrap.servers": "127.0.0.1:1"})
 
 
 def test_an_interrupt_waits_for_the_end_and_ignored_ones_stay_ignored() -> None:
