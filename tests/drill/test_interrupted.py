@@ -56,7 +56,8 @@ def test_an_interrupted_cell_leaves_nothing(tmp_path: Path) -> None:
         eventually(life_runs, 120, what="a client runs")
         assert list(scratch.iterdir())
         drill.send_signal(signal.SIGINT)
-        assert drill.wait(120) == ExitCode.INTERRUPTED
+        # A shell says 130 to both. Python ends itself by the signal if that came while a library ran code of its own.
+        assert drill.wait(120) in (ExitCode.INTERRUPTED, -signal.SIGINT)
     finally:
         drill.kill()
     eventually(lambda: not any(map(is_there, seen)), what="no process is left")
