@@ -128,7 +128,7 @@ def test_an_interrupted_drill_leaves_nothing_running(tmp_path: Path) -> None:
         try:
             pid = int(eventually(lambda: marker.read_text() if marker.exists() else "", 60, what="the program runs"))
             drill.send_signal(signal.SIGINT)
-            # A shell says 130 to both. Python ends itself by the signal if that came while a library ran code of its own.
+            # A shell says 130 to both. Python ends itself by the signal if that came while a library ran its own code.
             assert drill.wait(60) in (ExitCode.INTERRUPTED, -signal.SIGINT)
         finally:
             drill.kill()
