@@ -82,6 +82,8 @@ class Broker:
         self.intercepts = intercepts
         self.authenticator = authenticator
         self.authorizer = Authorizer.of(settings)
+        # Replaced whole by `apply_state`, never changed: whoever needs one view over
+        # several awaits keeps a reference (B9).
         self.state = ClusterState()
         self.is_member = False  # whether the state knows this life of the broker; see R11
         self.local_replicas = LocalReplicas(self, folder, flush_policy)
@@ -229,6 +231,7 @@ class Broker:
             except Refused as refused:
                 # Clients ask again after this answer. Apache Kafka gives the same while it waits for a block.
                 raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, refused.summary) from refused
+        # A slice of a range is a range again, so this copies nothing.
         taken, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
         return taken
 

@@ -4,7 +4,7 @@ For laptops, tests and drills; production is Apache Kafka, which speaks the same
 port and data folder. `semel.Cluster` has the same for programs without an event loop.
 
 What can be done to a running cluster: `kill`, `restart`, `pause`, `resume`, `shut_down`, `cut`, `heal`, `move_leader`,
-`kill_controller`. `pause`, `resume` and `cut` know the controller as 0, or as -1 where a broker has the number 0.
+`kill_controller`. `pause`, `resume` and `cut` know the controller as 0, or as -2 where a broker has the number 0.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class ClusterCore:
     def controller_for(self, broker_id: int) -> Controller:
         """The active controller, if this broker can reach it and be answered."""
         links, controller = self.links, self.links.controller
+        # A request and its answer need both directions. Brokers call the controller's functions directly,
+        # so the cut has to be looked at here.
         is_open = links.is_open(broker_id, controller) and links.is_open(controller, broker_id)
         if not is_open or not self.has_controller:
             raise Refused(ErrorCode.NOT_CONTROLLER, f"broker {broker_id} cannot reach a controller")
@@ -182,6 +184,7 @@ class ClusterCore:
         topics = self.state.topics.values()
         used = {replica for topic in topics for partition in topic.partitions for replica in partition.replicas}
         if used - set(ids):
+            # Started with fewer brokers, partitions would look as if their replicas were dead for good.
             first, last = min(*used, ids[0]), max(used)
             raise ConfigError(
                 f"the data in {self.settings.data} was written by brokers up to number {last}"
@@ -266,10 +269,17 @@ class ClusterCore:
         """Start a killed broker again, on its old port and from its files; one that runs is killed first."""
         if broker_id not in self._dead:
             self.kill(broker_id)
+        # Taken out first, so that two who restart it do not start two.
         port, closed = self._dead.pop(broker_id)
-        # The old port must be free again.
-        await closed
-        await self._start_broker(broker_id, port)
+        try:
+            # The old port must be free again. Whoever is cancelled here must not cancel the closing itself.
+            await asyncio.shield(closed)
+            await self._start_broker(broker_id, port)
+        except BaseException:
+            # A broker that could not be started is still a dead one, and can be started again.
+            if broker_id not in self.brokers:
+                self._dead[broker_id] = (port, closed)
+            raise
 
     async def shut_down(self, broker_id: int) -> None:
         """Stop one broker in order: others lead first, then its logs are closed; `restart` starts it again."""

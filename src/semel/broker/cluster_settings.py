@@ -93,5 +93,5 @@ class ClusterSettings:
     @property
     def controller_number(self) -> int:
         """What the controller is called where a broker or the controller is named."""
-        # Clients may ask for broker 0, so the number 0 is free for a broker, and the controller takes -1.
+        # Clients may ask for broker 0, so the number 0 is free for a broker, and the controller takes -2.
         return CONTROLLER_BESIDE_BROKER_0 if CONTROLLER in self.broker_ids else CONTROLLER

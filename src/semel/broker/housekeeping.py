@@ -67,6 +67,7 @@ class Housekeeping:
             self._broker.local_replicas.open_failed()
             if now_ms >= self._retention_due_ms:
                 self._retention_due_ms = now_ms + settings.number("log.retention.check.interval.ms")
+                # Followers too: each replica applies retention by itself, below the high watermark that it knows.
                 self.delete_expired()
             if now_ms >= self._compaction_due_ms and not self._compacting:
                 self._compaction_due_ms = now_ms + settings.number("log.cleaner.backoff.ms")
@@ -111,4 +112,8 @@ class Housekeeping:
 
     async def _flush(self) -> None:
         for partition in list(self._broker.replicas.values()):
-            await partition.flush(partition.log.log_end_offset)
+            try:
+                await partition.flush(partition.log.log_end_offset)
+            except OSError as error:
+                # The others are synced all the same; this one comes again in the next round.
+                log.warning("broker %d: syncing %s: %s", self._broker.id, partition.name, error)

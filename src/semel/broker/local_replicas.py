@@ -114,6 +114,8 @@ class LocalReplicas:
             self._remove_topic(before.topics[name])
         for name, topic in state.topics.items():
             old = before.topics.get(name)
+            # By identity: a topic that did not change is the same object in both
+            # states, and most changes touch few topics.
             if old is topic and not all_roles:
                 continue
             # Deleted and made again under the same name while this broker did not hear of it: the old records must go.

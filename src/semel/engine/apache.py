@@ -72,6 +72,7 @@ class ApacheNode:
 
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now; held together while looking, so that they differ."""
+    # Somebody may still take a port before the node binds it; the node then ends, and its log says why.
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -112,6 +113,7 @@ class ApacheCluster:
         self._heap_mb = heap_mb
         free = free_ports(2 * brokers)
         ports = list(range(port, port + brokers)) if port else free[:brokers]
+        # A port that the user chose may be among the free ones.
         quorum_ports = [each for each in free if each not in ports][:brokers]
         self.nodes = [
             ApacheNode(id=number, port=own, controller_port=quorum_port, folder=self.data / f"node-{number}")
@@ -226,6 +228,7 @@ class ApacheCluster:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # A process group of its own: signals reach all that it starts, and Ctrl-C at the terminal does not.
             start_new_session=True,
             env={**os.environ, "LOG_DIR": str(node.folder)},
         )
@@ -302,6 +305,7 @@ class ApacheCluster:
     def stop(self) -> None:
         """End every node; the temporary folder goes too."""
         for node in self.nodes:
+            # A process that stands still takes no other signal than SIGKILL.
             self._signal(node, signal.SIGCONT)
             self._end(node, signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:

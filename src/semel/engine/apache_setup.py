@@ -42,6 +42,7 @@ def count_brokers(host: str, port: int, *, timeout_s: float) -> int:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(head + body)
             size = _SIZE.unpack(_read(connection, _SIZE.size))[0]
+            # While a node starts, the port may belong to somebody else.
             if not 4 <= size <= ANSWER_BYTES_MAX:
                 raise ProtocolError(f"{host}:{port} does not speak Kafka: an answer of {size} bytes")
             answer = _read(connection, size)

@@ -36,6 +36,7 @@ def keep_folder(target: Path, fill: Callable[[Path], None], *, wait_ms_max: int 
         check_private(target)
         return target
     with _locked(target.with_name(target.name + ".lock"), wait_ms_max):
+        # Asked again under the lock: another process may have made it while this one waited.
         if not target.is_dir():
             _fill_and_rename(target, fill)
     return target
@@ -43,6 +44,7 @@ def keep_folder(target: Path, fill: Callable[[Path], None], *, wait_ms_max: int 
 
 def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
     unfinished = target.with_name(target.name + ".unfinished")
+    # What a maker left that was killed.
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=FOLDER_MODE)
     try:

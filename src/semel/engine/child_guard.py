@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 
+# `read` returns when the pipe is closed, by this process or by the kernel. "-$0" names the process group.
 _END_WITH_THE_PIPE = 'read _; kill -s KILL -- "-$0"'
 
 
@@ -27,4 +28,5 @@ class ChildGuard:
     def release(self) -> None:
         """Let go, after the server has ended."""
         with self._shell:
+            # Killed, so that it does not come to its second command.
             self._shell.kill()

@@ -57,6 +57,7 @@ class Control:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
+            # Anybody on this machine can connect and say nothing, so connections have a limit.
             if self._connections <= CONNECTIONS_MAX:
                 async with asyncio.timeout(LINE_S_MAX):
                     line = await reader.readline()
@@ -94,6 +95,7 @@ class Control:
         except Exception as error:
             log.exception("control: %s failed", verb)
             return _refusal(f"{verb} failed: {error}", was_sensible=True)
+        # After it was done, and never with the token.
         log.info("control: %s %s", verb, arguments)
         return {"ok": True} if told is None else {"ok": True, "told": told}
 

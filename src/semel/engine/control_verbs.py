@@ -68,10 +68,12 @@ async def do(core: ClusterCore, verb: object, arguments: object) -> Told:
 
 
 def _checked(verb: str, arguments: object, kinds: Kinds) -> list[object]:
+    # Exactly these: a misspelt name must not be passed over.
     if not isinstance(arguments, dict) or arguments.keys() != kinds.keys():
         raise ConfigError(f"{verb} needs exactly: {', '.join(kinds) or 'nothing'}")
     for name, kind in kinds.items():
         value = arguments[name]
+        # True is an int in Python, and broker True would be broker 1.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise ConfigError(f"{verb}: {name} cannot be {value!r}")
     return [arguments[name] for name in kinds]

@@ -47,6 +47,7 @@ class DataLock:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
+            # A lock of the operating system ends with the process, so a crash leaves none behind.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
@@ -58,6 +59,8 @@ class DataLock:
 
     def release(self) -> None:
         """Let the folder go."""
+        # Not left to closing: a process that was forked meanwhile has the same file open, and would keep the lock.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
 
 
@@ -82,6 +85,7 @@ class LoopThread:
         try:
             return future.result(seconds_max)
         except concurrent.futures.TimeoutError:
+            # It would go on there otherwise, with nobody to wait for it.
             future.cancel()
             raise EnvironmentFailure(f"the cluster did not answer within {seconds_max:.0f} s") from None
 
@@ -191,6 +195,7 @@ class Cluster(Breakable):
         except BaseException:
             self._let_go(folder)
             raise
+        # One for each broker and one for the controller, so that a fault of a disk or clock strikes one of them.
         worlds = [real_world() for _ in range(settings.brokers + 1)]
         self._core = ClusterCore(settings, worlds.__getitem__)
 

@@ -63,10 +63,12 @@ def _difference(found: str | None, wanted: str | None) -> str:
 def _digest_of(jar: Path) -> str:
     """Read it once per process as long as nothing about it changes."""
     seen = jar.stat()
+    # Any change makes another key of the cache, so the file is read again. Nobody can set the change time back.
     return _read_digest(jar, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 @cache
 def _read_digest(jar: Path, *_: int) -> str:
+    # No link is followed: it could lead to another file the next time it is opened.
     with os.fdopen(os.open(jar, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

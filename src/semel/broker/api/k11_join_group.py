@@ -46,6 +46,7 @@ def _join(context: Context, request: JoinGroupRequest) -> JoinRequest:
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocol_type=request.protocol_type,
+        # Copied: a view would keep the whole frame in memory for as long as the member is in the group.
         protocols=tuple(Protocol(name=row.name, metadata=bytes(row.metadata)) for row in request.protocols),
         api_version=context.version,
     )

@@ -31,4 +31,5 @@ async def answer(context: Context, request: HeartbeatRequest) -> HeartbeatRespon
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
     )
+    # Nothing is written for it, so there is nothing to wait for.
     return HeartbeatResponse(error_code=coordinator.heartbeat(beat))

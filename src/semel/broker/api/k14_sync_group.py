@@ -39,6 +39,7 @@ async def answer(context: Context, request: SyncGroupRequest) -> SyncGroupRespon
         group_instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
+        # Only the leader's counts; other members send none. What the bytes mean is the clients' own matter.
         assignments=tuple((row.member_id, bytes(row.assignment)) for row in request.assignments),
     )
     response = await coordinator.ask(lambda core, token, now_ms: core.sync(token, sync, now_ms))

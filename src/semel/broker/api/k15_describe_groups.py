@@ -34,6 +34,7 @@ async def answer(context: Context, request: DescribeGroupsRequest) -> DescribeGr
         rows.append(_describe(context, group_id))
         await context.pause_after(number, group_id)
         await context.count_rows(1 + len(rows[-1].members))
+    # A loop of its own: most askers do not want it, and each row asks for every operation of a group.
     for number, row in enumerate(rows if request.include_authorized_operations else ()):
         await context.pause_after(number)
         if not row.error_code:

@@ -25,6 +25,7 @@ async def answer(context: Context, request: ListGroupsRequest) -> ListGroupsResp
     asked = "".join([*request.states_filter, *request.types_filter])
     # A copy: coordinators come and go at the pauses.
     for coordinator in list(context.broker.groups.all()):
+        # Filters are compared with every group, and their length is the client's choice.
         await context.pause_after(len(rows), asked)
         for group in coordinator.core.list_groups(request.states_filter, request.types_filter):
             rows.append(

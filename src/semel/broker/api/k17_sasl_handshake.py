@@ -22,6 +22,8 @@ def refuse(_: SaslHandshakeRequest, code: ErrorCode) -> SaslHandshakeResponse:
 async def answer(context: Context, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Begin an exchange with the mechanism asked for, or name those there are and close."""
     session, authenticator = context.session, context.broker.authenticator
+    # After a login, or without SASL, the request only comes too late and the connection stays. During a login it breaks
+    # the exchange, and the connection is closed (below). Apache Kafka does the same.
     if session.authenticated or authenticator is None:
         return refuse(request, ErrorCode.ILLEGAL_SASL_STATE)
     if session.sasl is not None:

@@ -42,6 +42,7 @@ def refuse(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsRespons
 @api(CreateTopicsRequest, CreateTopicsResponse, first=2, last=7, refuse=refuse)
 async def answer(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Plan every topic, then commit those that passed."""
+    # Counted before anything is planned: which of two topics of one name was meant, nobody can say.
     times = Counter(topic.name for topic in request.topics)
     rows: list[CreatableTopicResult] = []
     planned: list[TopicSet] = []

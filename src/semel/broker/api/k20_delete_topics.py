@@ -53,6 +53,7 @@ def _refused(row: DeleteTopicState, code: ErrorCode, message: str) -> DeletableT
 
 def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
     state = context.broker.state
+    # An id that is null in the protocol is a UUID of zeros, which decodes to None.
     if (row.topic_id is None) == (row.name is None):
         return _refused(row, ErrorCode.INVALID_REQUEST, "You must specify either a topic name or a topic id, not both.")
     if row.topic_id is not None:
@@ -69,7 +70,8 @@ def _delete(context: Context, row: DeleteTopicState) -> DeletableTopicResult:
     result = DeletableTopicResult(name=name, topic_id=state.topics[name].id if name in state.topics else None)
     controller = context.broker.controller
     try:
-        controller.commit([controller.plan_removal(name)])
+        # The name is what this broker knows, which may be old: the controller knows whether the topic was made again.
+        controller.commit([controller.plan_removal(name, row.topic_id)])
     except Refused as refused:
         result.error_code, result.error_message = ErrorCode(refused.code), refused.summary
     return result

@@ -34,6 +34,8 @@ async def answer(context: Context, request: InitProducerIdRequest) -> InitProduc
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
     transactional_id, timeout_ms = request.transactional_id, request.transaction_timeout_ms
+    # KIP-360: a producer that goes on after an error says who it is, so that it gets the next epoch
+    # only if nobody has fenced it meanwhile.
     expected = Producer(request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
     result = await coordinator.ask(
         lambda core, token, now_ms: core.init_producer_id(

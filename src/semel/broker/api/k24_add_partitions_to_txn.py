@@ -70,6 +70,7 @@ def _results(
 @api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, first=0, last=5, refuse=refuse)
 async def answer(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Ask the coordinator for each transaction."""
+    # Version 4 is spoken by brokers alone: it carries `verify_only`, and needs CLUSTER_ACTION (KIP-890).
     if context.version >= 4:
         rows = [
             AddPartitionsToTxnResult(

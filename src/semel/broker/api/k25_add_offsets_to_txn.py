@@ -12,6 +12,7 @@ from semel.broker.controller.topics import create_internal_topic
 from semel.broker.metadata.cluster_state import GROUP_TOPIC
 from semel.broker.network.context import Context
 from semel.broker.network.registry import api
+from semel.broker.runtime.refused import Refused
 from semel.broker.transactions.types import Producer
 from semel.protocol.coordinator_partition import coordinator_partition
 from semel.protocol.error_codes import ErrorCode
@@ -30,9 +31,17 @@ async def answer(context: Context, request: AddOffsetsToTxnRequest) -> AddOffset
     if isinstance(coordinator, ErrorCode):
         return refuse(request, coordinator)
     # The transaction must name the partition before anything is written there, even if no group exists yet.
-    create_internal_topic(context.broker, GROUP_TOPIC)
+    try:
+        create_internal_topic(context.broker, GROUP_TOPIC)
+    except Refused:
+        # As FindCoordinator says it: clients ask again, which they would not after the controller's own errors.
+        return refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    topic = context.broker.state.topics.get(GROUP_TOPIC)
+    # The controller has made it, but this broker has not heard of it yet.
+    if topic is None:
+        return refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     # Where TxnOffsetCommit will write, and so where the marker has to go.
-    index = coordinator_partition(request.group_id, len(context.broker.state.topics[GROUP_TOPIC].partitions))
+    index = coordinator_partition(request.group_id, len(topic.partitions))
     producer = Producer(request.producer_id, request.producer_epoch)
     result = await coordinator.ask(
         lambda core, token, now_ms: core.add_partitions(

@@ -101,6 +101,7 @@ def _append(context: Context, marker: WritableTxnMarker, write: Write) -> None:
         Marker.COMMIT if marker.transaction_result else Marker.ABORT,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
+        # The leader's time, not the coordinator's: retention of this partition goes by it.
         timestamp_ms=context.broker.world.clock.wall_ms(),
         coordinator_epoch=marker.coordinator_epoch,
     )
@@ -136,6 +137,7 @@ async def _finish(context: Context, marker: WritableTxnMarker, write: Write) -> 
 
 
 def _by_topic(marker: WritableTxnMarker, writes: Sequence[Write]) -> list[WritableTxnMarkerTopicResult]:
+    # `writes` stand in the order of the request, so each topic takes as many as it has partitions.
     left = iter(writes)
     return [
         WritableTxnMarkerTopicResult(

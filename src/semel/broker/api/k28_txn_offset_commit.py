@@ -113,11 +113,13 @@ async def _commit(
 
 
 async def _verify(context: Context, request: TxnOffsetCommitRequest, coordinator: CoordinatorPartition) -> ErrorCode:
+    # `Support` numbers the two older levels 0 and 1, so the comparison picks one of them.
     support = Support.IMPLICIT_ADD if context.version >= 5 else Support(context.version == 4)
     partition = (GROUP_TOPIC, coordinator.index)
     producer = Producer(request.producer_id, request.producer_epoch)
 
     def begin() -> list[TopicPartition]:
+        # Nothing to verify once the transaction has written here: its coordinator knows the partition.
         return [partition] if coordinator.begin_verification(*producer) else []
 
     codes = await verify(context.broker, request.transactional_id, producer, begin, support)

@@ -41,6 +41,7 @@ async def answer(context: Context, request: DescribeAclsRequest) -> DescribeAcls
     for number, acl in enumerate(context.broker.state.acls):
         await context.pause_after(number)
         if wanted.matches(acl):
+            # The answer has entries grouped by what they are about; a dict keeps the order in which they were made.
             resources.setdefault((acl.resource, acl.name, acl.pattern), []).append(_row(acl))
     return DescribeAclsResponse(
         resources=[

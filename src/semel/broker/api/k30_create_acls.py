@@ -37,6 +37,7 @@ async def answer(context: Context, request: CreateAclsRequest) -> CreateAclsResp
     for start in range(0, len(request.creations), ELEMENTS_BETWEEN_PAUSES):
         await context.pause_after(start - 1)
         some = request.creations[start : start + ELEMENTS_BETWEEN_PAUSES]
+        # Planned on the newest state each time: at the pause others may have made the same entries.
         planned, found = plan_creations(controller.state.acls, some)
         controller.commit(planned)
         outcomes += found

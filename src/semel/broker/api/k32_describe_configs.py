@@ -98,8 +98,10 @@ def _settings(context: Context, state: ClusterState, kind: int, name: str) -> li
 
 
 def _check_is_here(context: Context, name: str) -> None:
+    # Both: `isdigit` alone lets "²" pass, and `int` would then raise.
     if not name.isascii() or not name.isdigit():
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    # A broker knows no other broker's static settings. Admin clients send the request to the broker it is about.
     if int(name) != context.broker.id:
         raise Refused(
             ErrorCode.INVALID_REQUEST,

@@ -43,6 +43,8 @@ async def answer(context: Context, request: AlterConfigsRequest) -> AlterConfigs
         context.broker.controller,
         context.broker.id,
         wanted,
+        # Two administrators who use this overwrite each other's changes, which is why
+        # KIP-339 made IncrementalAlterConfigs.
         replace_all=True,
         validate_only=request.validate_only,
     )

@@ -36,6 +36,7 @@ async def answer(context: Context, request: DescribeLogDirsRequest) -> DescribeL
     keys: Iterable[tuple[str, int]] = here
     if request.topics is not None:
         keys = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    # Sorted, since `groupby` below joins neighbours only. Led and copied replicas both lie in the folder.
     found = [here[key] for key in sorted(keys) if key in here]
     await context.pause_after(len(found))
     folder = DescribeLogDirsResult(

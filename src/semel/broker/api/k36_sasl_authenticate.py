@@ -30,6 +30,7 @@ async def answer(context: Context, request: SaslAuthenticateRequest) -> SaslAuth
         # There is no mechanism to answer with, so the connection ends.
         raise ProtocolError("SaslAuthenticate before SaslHandshake")
     try:
+        # The last token makes the session's principal. Until then every other API is refused by the server.
         token = context.session.take_token(request.auth_bytes)
     except AuthenticationFailed as failed:
         await context.broker.server.delay_refusal(context.session, failed)

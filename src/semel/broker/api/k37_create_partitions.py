@@ -23,6 +23,7 @@ from semel.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+# Each commit makes all brokers open the new partitions, so a few topics at a time, and others are served in between.
 TOPICS_AT_ONCE_MAX = 50
 
 
@@ -60,5 +61,6 @@ async def answer(context: Context, request: CreatePartitionsRequest) -> CreatePa
 def _plan(context: Context, topic: CreatePartitionsTopic, *, is_twice: bool, planning: Planning) -> MetadataRecord:
     if is_twice:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    # Null lets the controller choose brokers; an empty list is an assignment, and a wrong one.
     assignments = None if topic.assignments is None else [row.broker_ids for row in topic.assignments]
     return context.broker.controller.plan_more_partitions(topic.name, topic.count, assignments, planning)

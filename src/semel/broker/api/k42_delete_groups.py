@@ -26,6 +26,7 @@ def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsRespons
 async def answer(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete one after another; a group named twice is deleted once."""
     results: list[DeletableGroupResult] = []
+    # A dict and not a set: the answer keeps the order of the request.
     for number, group_id in enumerate(dict.fromkeys(request.groups_names)):
         results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(context, group_id)))
         await context.pause_after(number, group_id)

@@ -45,6 +45,8 @@ async def answer(context: Context, request: IncrementalAlterConfigsRequest) -> I
         context.broker.controller,
         context.broker.id,
         wanted,
+        # Keys that the request does not name stay as they are, so two administrators
+        # can work beside each other (KIP-339).
         replace_all=False,
         validate_only=request.validate_only,
     )

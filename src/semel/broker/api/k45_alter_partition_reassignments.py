@@ -85,6 +85,7 @@ def plan_move(
 def _taken_back(partition: PartitionState, state: ClusterState) -> PartitionState:
     if not is_under_way(partition):
         raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    # `cancelled` changes nothing if the old replicas have all fallen behind: going back would lose records (R5).
     back = cancelled(partition, state.is_alive)
     if is_under_way(back):
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Only the new replicas are in sync: there is no way back.")

@@ -36,6 +36,7 @@ async def answer(context: Context, request: OffsetDeleteRequest) -> OffsetDelete
     if isinstance(coordinator, ErrorCode):
         return OffsetDeleteResponse(error_code=coordinator)
     asked = [(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions]
+    # The group is asked even if nothing is left: an unknown group is an error of its own.
     known = tuple(pair for pair in asked if has_partition(context.broker.state, *pair))
     delete = DeleteOffsetsRequest(group_id=request.group_id, partitions=known)
     response = await coordinator.ask(lambda core, token, now_ms: core.delete_offsets(token, delete, now_ms))

@@ -53,6 +53,7 @@ def _check_filter(components: Sequence[ComponentData]) -> None:
         if component.entity_type in seen:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Entity type {component.entity_type} appears more than once.")
         if component.entity_type not in ENTITY_TYPES:
+            # As Apache Kafka: a type that it does not know is taken for one of a newer version.
             raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
         if component.match_type not in (EXACT, DEFAULT, SPECIFIED):
             raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}")

@@ -56,5 +56,6 @@ def _check(entry: EntryData) -> None:
     keys = [op.key for op in entry.ops]
     if len(set(keys)) < len(keys):
         raise Refused(ErrorCode.INVALID_REQUEST, "A quota is named twice.")
+    # Last, so that a request that is wrong in itself gets the error that Apache Kafka would give.
     if not all(op.remove for op in entry.ops):
         raise Refused(ErrorCode.INVALID_REQUEST, NOT_ENFORCED)

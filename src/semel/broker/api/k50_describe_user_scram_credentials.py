@@ -60,6 +60,7 @@ def _described(name: str, credentials: Sequence[CredentialSet]) -> DescribeUserS
             user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text
         )
     infos = [CredentialInfo(mechanism=MECHANISM_NUMBERS[c.mechanism], iterations=c.iterations) for c in credentials]
+    # By number, whichever was made first.
     infos.sort(key=lambda info: info.mechanism)
     return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)
 

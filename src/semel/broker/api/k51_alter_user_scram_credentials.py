@@ -76,12 +76,14 @@ def _plan(change: Alteration, times: int, stored: StoredCredentials) -> Credenti
 def _plan_deletion(user: str, mechanism: str, stored: StoredCredentials) -> CredentialSet:
     if (user, mechanism) not in stored:
         raise Refused(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    # A credential without iterations is how the metadata log says that there is none any more.
     return CredentialSet(user=user, mechanism=mechanism, iterations=0)
 
 
 def _plan_upsertion(change: ScramCredentialUpsertion, mechanism: str) -> CredentialSet:
     if change.iterations < ITERATIONS_MIN:
         raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    # Iterations are the client's work at every login. A huge number would lock its user out.
     if change.iterations > ITERATIONS_MAX:
         raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     return credential_of(change.name, mechanism, change.salted_password, salt=change.salt, iterations=change.iterations)

@@ -39,6 +39,7 @@ async def answer(context: Context, request: DescribeClusterRequest) -> DescribeC
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is an endpoint of brokers, not of controllers.")
     if request.endpoint_type != BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Endpoint type {request.endpoint_type} is unknown.")
+    # No await between these reads, so they all see one state (B9).
     response = DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=context.broker.state.cluster_id,

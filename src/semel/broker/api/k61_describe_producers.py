@@ -43,6 +43,7 @@ async def answer(context: Context, request: DescribeProducersRequest) -> Describ
         rows = []
         for index in topic.partition_indexes:
             rows.append(_describe(context, topic.name, index))
+            # A partition may remember many thousand producers: by default each is kept for a day after its last batch.
             await context.count_rows(1 + len(rows[-1].active_producers))
         topics.append(TopicResponse(name=topic.name, partitions=rows))
     return DescribeProducersResponse(topics=topics)

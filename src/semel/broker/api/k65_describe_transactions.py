@@ -41,6 +41,7 @@ def _describe(context: Context, name: str) -> TransactionState:
     if isinstance(entry, ErrorCode):
         return TransactionState(transactional_id=name, error_code=entry)
     topics: dict[str, list[int]] = {}
+    # The coordinator keeps them in a set, whose order changes from process to process.
     for topic, index in sorted(entry.partitions):
         topics.setdefault(topic, []).append(index)
     return TransactionState(

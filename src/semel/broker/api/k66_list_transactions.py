@@ -80,6 +80,7 @@ def _listed(entries: Sequence[TransactionEntry], filters: _Filters) -> Pausing[l
         if unpaused_chars > CHARS_BETWEEN_PAUSES:
             unpaused_chars = 0
             yield
+        # Only the coordinators of this broker are asked. A client that wants all transactions asks every broker.
         if filters.select(entry):
             row = TransactionState(
                 transactional_id=entry.transactional_id,

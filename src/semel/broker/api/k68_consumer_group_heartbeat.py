@@ -52,6 +52,7 @@ async def answer(context: Context, request: ConsumerGroupHeartbeatRequest) -> Co
 
 
 def _heartbeat(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+    # Null means "as before" and an empty list means "none" (KIP-848), so the two stay apart.
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return ConsumerHeartbeat(
         group_id=request.group_id,

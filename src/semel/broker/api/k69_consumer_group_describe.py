@@ -81,6 +81,7 @@ def _member(context: Context, member: DescribedConsumerMember) -> Member:
         subscribed_topic_regex=member.subscribed_regex,
         assignment=_assignment(context, member.assignment),
         target_assignment=_assignment(context, member.target),
+        # Members of the classic protocol cannot be in such a group here, so there is one type only.
         member_type=CONSUMER_MEMBER,
     )
 

@@ -26,6 +26,7 @@ def refuse(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResource
 @api(ListConfigResourcesRequest, ListConfigResourcesResponse, first=0, last=1, refuse=refuse)
 async def answer(context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     """List the types asked for; none named asks for all."""
+    # Version 0 was ListClientMetricsResources (KIP-714), and there are no client metrics here.
     if context.version == 0:
         return ListConfigResourcesResponse()
     kinds = dict.fromkeys(request.resource_types or list(ResourceType))

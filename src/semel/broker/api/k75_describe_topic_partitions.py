@@ -23,6 +23,7 @@ from semel.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
+# The default of Apache Kafka's max.request.partition.size.limit.
 PARTITIONS_PER_PAGE_MAX = 2000
 
 
@@ -121,6 +122,7 @@ def _partitions(
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
+            # KIP-966 has more than pages: eligible leader replicas, which this controller does not keep.
             eligible_leader_replicas=(),
             last_known_elr=(),
             offline_replicas=[replica for replica in partition.replicas if replica not in alive],

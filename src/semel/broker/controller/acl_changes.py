@@ -50,6 +50,7 @@ def plan_creations(
 ) -> tuple[list[AclAdded], list[AclAnswer]]:
     """Plan each entry on its own merits."""
     _check_count(len(creations))
+    # A dict and not a set: records are written in the order of the request, in every run of a seed.
     planned: dict[Acl, None] = {}
     outcomes = []
     for creation in creations:
@@ -68,6 +69,7 @@ def plan_creations(
 def read_creation(creation: AclCreation) -> Acl:
     """Check one entry."""
     resource = _checked("resourceType", creation.resource_type, Resource)
+    # There is one cluster. An entry for any other name would never be asked for, which looks like a right and is none.
     if resource is Resource.CLUSTER and creation.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not creation.resource_name:

@@ -123,6 +123,7 @@ def _plan_all(
 
 def check_changes(changes: Sequence[Change]) -> None:
     """Refuse a request that does not make sense whatever its resource is."""
+    # Two changes of one key have no order that both sides would agree on.
     if len({change.name for change in changes}) < len(changes):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != ConfigOperation.DELETE]
@@ -137,6 +138,7 @@ def check_broker_name(name: str, broker_id: int) -> None:
     """A broker takes changes for itself or for all brokers, not for another one."""
     if name == CLUSTER_DEFAULT:
         return
+    # Both: `isdigit` alone lets "²" pass, and `int` would then raise.
     if not name.isascii() or not name.isdigit():
         raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != broker_id:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Self
+from uuid import UUID
 
 from semel.broker.metadata.cluster_state import (
     INTERNAL_TOPICS,
@@ -46,6 +47,7 @@ def check_topic_name(name: str) -> None:
     """Refuse a name that Kafka refuses."""
     if not name:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed")
+    # The name becomes part of a folder's name, so it must not lead out of the broker's own folder.
     if name in (".", ".."):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{name}' is not allowed")
     if len(name) > TOPIC_NAME_CHARACTERS_MAX:
@@ -178,6 +180,7 @@ class Controller:
         _check_count(partitions)
         if factor < 1:
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        # All brokers count, also those that are dead now: they are expected back, and the others begin without them.
         if factor > len(self._broker_ids):
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -260,10 +263,13 @@ class Controller:
         start = usable.index(last) + 1 if last in usable else 0
         return place_replicas(usable, more, factor, start)
 
-    def plan_removal(self, name: str) -> TopicRemoved:
-        """Plan to delete a topic."""
-        if name not in self.state.topics:
+    def plan_removal(self, name: str, topic_id: UUID | None = None) -> TopicRemoved:
+        """Plan to delete a topic; with an id, only if the name still stands for that topic."""
+        topic = self.state.topics.get(name)
+        if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        if topic_id is not None and topic.id != topic_id:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
         return TopicRemoved(name=name)
 
     def plan_topic_config(self, name: str, config: Mapping[str, str]) -> TopicSet:

@@ -42,6 +42,7 @@ def elected(partition: PartitionState, alive: Callable[[int], bool], *, unclean:
     """Give the partition a leader: the present one if it may stay, else the first that may lead, else none."""
     # In the order of the assignment: its first replica is the one that an operator wanted to lead.
     candidates = [replica for replica in partition.replicas if replica in partition.isr and alive(replica)]
+    # No election without need: each one makes clients ask again where the leader is.
     if partition.leader in candidates:
         return partition
     if candidates:
@@ -128,6 +129,7 @@ def plan_cluster_started(state: ClusterState) -> list[MetadataRecord]:
     A leader that lost the end of its log in the crash would otherwise write other records under the same offsets and
     epoch, and no follower could tell.
     """
+    # A crash of the whole process leaves them alive in the log. They register again when they start.
     fenced = [BrokerFenced(broker_id=one, fenced=True) for one in state.brokers if state.is_alive(one)]
 
     def change(_: Topic, partition: PartitionState) -> PartitionState:

@@ -39,6 +39,8 @@ class Publisher:
 
         A broker that takes a change may cause the next one: that one is handed out after this one has reached all.
         """
+        # A broker that takes a state may commit another one from inside. The loop below
+        # picks that up, so this call can return.
         if self._delivering:
             return
         self._delivering = True

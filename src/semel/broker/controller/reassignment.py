@@ -40,6 +40,7 @@ def completed(partition: PartitionState, alive: Callable[[int], bool]) -> Partit
     # Not before: with fewer the move would lower the number of copies.
     if not is_under_way(partition) or not isr or not set(partition.adding) <= set(isr):
         return partition
+    # Removed replicas delete their logs when they hear of this, so it must come after the new ones have everything.
     done = replace(partition, replicas=target, isr=isr, adding=(), removing=())
     return elected(done, alive, unclean=False)
 

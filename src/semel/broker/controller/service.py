@@ -106,6 +106,7 @@ class ControllerService:
             for broker_id in self._sessions.expired(now_ms):
                 log.info("broker %d is fenced: it was silent for too long", broker_id)
                 self.lost(broker_id)
+            # Settings may have changed since a partition lost its last leader: unclean election may be allowed by now.
             if _has_offline(self.state):
                 self.controller.commit(plan_offline(self.state, self.may_be_unclean))
         except Refused as refused:  # a newer controller has taken over while this one was stopped

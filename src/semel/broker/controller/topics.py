@@ -48,6 +48,8 @@ def create_topics_now(broker: Broker, names: Sequence[str]) -> None:
 
 def create_internal_topic(broker: Broker, name: str) -> None:
     """Create a coordinator's topic unless it is there."""
+    # A broker that is behind plans it once more, and `plan_topic` refuses that: two
+    # topics of one name cannot come to be.
     if name in broker.state.topics:
         return
     prefix = "offsets.topic" if name == GROUP_TOPIC else "transaction.state.log"

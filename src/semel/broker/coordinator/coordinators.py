@@ -48,6 +48,7 @@ class Coordinators(ABC, Generic[C]):
             # Whoever led in between may have written other decisions than those remembered here.
             if index not in mine or mine[index].leader_epoch != coordinator.leader_epoch:
                 self._coordinators.pop(index).close()
+        # Old ones are gone by now, so two coordinators never write to one partition.
         for index, partition in mine.items():
             if index not in self._coordinators and partition.is_settled:
                 self._coordinators[index] = self.load(partition)
@@ -89,6 +90,7 @@ class Coordinators(ABC, Generic[C]):
     def abandon(self) -> None:
         """Stop all coordinators and answer nobody, as a crash does."""
         for coordinator in self._coordinators.values():
+            # No answer, not even an error: the clients of a killed process see a broken connection and nothing else.
             coordinator.abandon()
         self._coordinators.clear()
         self.tasks.cancel()

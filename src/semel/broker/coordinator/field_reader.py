@@ -45,6 +45,8 @@ class FieldReader:
 
     def nullable_text(self) -> str | None:
         """Read a string or null."""
+        # Both encodings have a negative length for null: the compact one stores the
+        # length plus one, so 0 comes out as -1.
         length = self._compact_length() if self._flexible else self.int16()
         if length < 0:
             return None
@@ -89,6 +91,7 @@ class FieldReader:
 
     def _take(self, count: int) -> bytes:
         end = self._position + count
+        # A negative count cannot get here: lengths are checked where they are read, and fixed sizes are positive.
         if end > len(self._data):
             raise ProtocolError("a group record ends in the middle of a field")
         taken = self._data[self._position : end]

@@ -107,6 +107,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[token] = future
         try:
+            # The token waits already: the core may answer inside this call.
             self.perform(call(token))
             return await future
         finally:
@@ -114,6 +115,8 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out effects, and those that follow from them."""
+        # A queue and not a recursion: one answer may lead to many appends, and appends
+        # must keep the order of the effects.
         todo = deque(effects)
         while todo:
             todo.extend(self.carry_out(todo.popleft()))
@@ -134,6 +137,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
                 memoryview(bytearray(batch)), origin=Origin.COORDINATOR, verification=verification
             )
         except AppendRefused as refused:
+            # Nothing was written, so its fate is known at once.
             return self.appended(token, _ANSWERS.get(ErrorCode(refused.code), ErrorCode(refused.code)), -1)
         deadline_ms = self.now_ms() + self._append_wait_ms_max
         self._unreported.append(Unreported(token, result.base_offset, result.last_offset + 1, deadline_ms))
@@ -218,5 +222,6 @@ def stored_batches(partition: Partition) -> Iterator[tuple[bytes, int, BatchHead
     while offset < partition.log.log_end_offset:
         data = partition.log.read(offset, bytes_max=LOAD_BYTES).read()
         for position, header in iter_headers(data):
+            # The next read begins behind the last whole batch. Offsets are not counted, since compaction leaves gaps.
             offset = header.offset_next
             yield data, position, header

@@ -146,6 +146,7 @@ class GroupCoordinator:
             return group.described()
         if api_version < DESCRIBE_VERSION_GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, state=GroupState.DEAD)
+        # DescribeGroups is about classic groups alone. The others are described by ConsumerGroupDescribe.
         is_consumer = self._core.consumer_group(group_id) is not None
         return DescribedGroup(
             group_id=group_id,
@@ -247,6 +248,7 @@ class GroupCoordinator:
                 self._core.offsets.complete(record.producer_id, commit=record.commit)
             else:
                 replay(self._core, record)
+        # After all records: only now it is known which offsets have no group of either protocol.
         adopt_offsets(self._core)
         self._consumers.watch_loaded()
         for group in list(self._core.groups.values()):

@@ -142,6 +142,8 @@ class GroupCore:
 
     def _answer_append(self, append: _Append, error_code: ErrorCode) -> None:
         if not append.answered:
+            # A request that was answered with a timeout must not be answered again
+            # when its append becomes durable (G1).
             append.answered = True
             append.answer(_ANSWER_FOR_APPEND_ERROR.get(error_code, error_code))
 
@@ -226,6 +228,7 @@ class GroupCore:
 
     def error_for_group_id(self, group_id: str) -> ErrorCode:
         """Refuse a group id that cannot be stored."""
+        # The id is part of the key of every record, whose length field has two bytes.
         fits = 0 < len(group_id.encode()) <= STRING_BYTES_MAX
         return ErrorCode.NONE if fits else ErrorCode.INVALID_GROUP_ID
 

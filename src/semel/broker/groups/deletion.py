@@ -95,6 +95,7 @@ class Deletions:
         """Write the tombstones; the group is Dead until they are durable, and Empty again if they are not."""
         # Kept: if the tombstones fail, its offsets go on ageing from there.
         empty_since_ms = group.state_timestamp_ms
+        # From here on nobody can join or commit, so nothing lands behind the tombstones and outlives its group (G8).
         group.transition(GroupState.DEAD, self._core.now_ms)
         keys = self._offset_keys(group.group_id)
 
@@ -137,6 +138,7 @@ class Deletions:
         offsets = self._core.offsets
         group_ids = offsets.group_ids()
         if group_ids:
+            # At once, though the tombstones take several turns: a topic of the same name may be made in between.
             offsets.hide(topic)
             work = _TopicDeletion(topic, iter(group_ids), offsets.unstable_of_topic(topic))
             if offsets.has_at_most(FEW_OFFSETS_MAX):
@@ -189,6 +191,7 @@ class Deletions:
         room = EXPIRED_AT_ONCE_MAX
         while self._unexpired and room > 0:
             group_id = self._unexpired.popleft()
+            # Groups count too: thousands of groups without an offset would be one long stretch otherwise.
             room -= 1 + len(core.offsets.visible(group_id))
             self._expire_in(group_id)
         if self._unexpired:

@@ -98,6 +98,7 @@ def fits_string(*texts: str | None) -> bool:
 
 def _offset_value(value: OffsetValue) -> bytes:
     offset, metadata = struct.pack(">q", value.offset_next), _string(value.metadata)
+    # Such a value has no leader epoch: that came with version 3, which has no time of expiry.
     if value.expire_timestamp_ms is not None:
         head = struct.pack(">h", OFFSET_VALUE_VERSION_WITH_EXPIRY) + offset
         return head + metadata + struct.pack(">qq", value.commit_timestamp_ms, value.expire_timestamp_ms)
@@ -180,6 +181,7 @@ def _decode_member(reader: FieldReader, version: int) -> StoredMember:
     member_id = reader.text()
     group_instance_id = reader.nullable_text() if version >= 3 else None
     client_id, client_host = reader.text(), reader.text()
+    # Before version 1 a member had one time for both, so the session's is taken below.
     rebalance_timeout_ms = reader.int32() if version >= 1 else -1
     session_timeout_ms = reader.int32()
     member = StoredMember(

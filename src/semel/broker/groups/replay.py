@@ -20,6 +20,7 @@ def replay(core: GroupCore, record: LoadedRecord) -> None:
         return
     if isinstance(key, GroupKey):
         _replay_group(core, key, record)
+    # A tombstone: it also takes offsets of transactions that were open when it was written.
     elif record.value is None:
         core.offsets.remove(key)
     else:

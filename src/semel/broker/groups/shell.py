@@ -90,7 +90,7 @@ class CoordinatorPartition(CoordinatorShell[Effect, Response]):
             self.forget_topic(topic)  # its deletion was not carried through before the last coordinator ended
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Keep a member alive; its deadline only moves back, so no timer has to be set."""
+        """Keep a member alive; its deadline only moves to a later time, so no timer has to be set."""
         return self.core.heartbeat(request, self.now_ms())
 
     async def ask(self, call: Callable[[GroupCoordinator, int, int], list[Effect]]) -> Response:
@@ -212,6 +212,8 @@ class Groups(Coordinators[CoordinatorPartition]):
     def __init__(self, broker: Broker) -> None:
         """Start with none; they come with the partitions."""
         super().__init__(broker)
+        # All coordinators of a broker share one loop: a topic that is deleted gives all
+        # of them long work at the same moment.
         self._turns = asyncio.Lock()
 
     def load(self, partition: Partition) -> CoordinatorPartition:

@@ -1,7 +1,7 @@
 """Deadlines by key, earliest first.
 
-Why: a heartbeat moves its member's deadline back hundreds of times for each time one expires, so moving back must
-cost nothing. An entry in the heap may be early; the dictionary has the truth, and an early entry is put back later.
+Why: heartbeats move a member's deadline to a later time hundreds of times before one expires, so that must cost
+     nothing. An entry in the heap may be too early; the dictionary has the truth, and such an entry is put in again.
 """
 
 import heapq
@@ -45,7 +45,7 @@ class Timers:
         """Set or move the key's deadline."""
         self._deadlines[key] = deadline_ms
         queued_ms = self._queued.get(key)
-        # A deadline that only moves back leaves its early entry in the heap; `_settle` puts it right when it is on top.
+        # A deadline that moves to a later time keeps its early entry in the heap; `_settle` corrects it on top.
         if queued_ms is None or deadline_ms < queued_ms:
             self._queued[key] = deadline_ms
             heapq.heappush(self._heap, (deadline_ms, key))
@@ -76,6 +76,7 @@ class Timers:
             if not self._heap or self._heap[0][0] > now_ms:
                 return
             key = heapq.heappop(self._heap)[1]
+            # Before the key is handed out: whoever acts on it may schedule the same key again.
             del self._deadlines[key], self._queued[key]
             yield key
 

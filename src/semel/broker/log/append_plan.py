@@ -52,8 +52,11 @@ def plan_append(
                 return seen
             if header.is_control:
                 marker = _marker(record_set, header, position)
+                # Only a coordinator gets here: `check_record_set` refuses a control batch from a client.
                 producers.check_marker(header, marker[1], origin, transaction_version)
             else:
+                # Before the sequence check, as in Apache Kafka: a batch that belongs to no open transaction is
+                # INVALID_TXN_STATE, whatever its sequence is.
                 if config.verify_transactions and header.is_transactional and origin is not Origin.REPLICATION:
                     producers.check_verified(header, verification)
                 producers.check_data(header, origin)
@@ -112,6 +115,7 @@ def plan_runs(record_set: memoryview, offset_min: int, run_bytes_max: int) -> li
         if header.base_offset < offset_min:
             message = f"batch at offset {header.base_offset} was replicated, but the log already reaches {offset_min}"
             raise AppendRefused(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        # The next batch is held against this one, so a batch that overlaps its predecessor is refused too.
         offset_min = header.offset_next
         if runs and runs[-1].size_bytes + header.size_bytes <= run_bytes_max:
             last = runs[-1]

@@ -57,6 +57,8 @@ def check_client_batch(record_set: memoryview, config: LogConfig) -> BatchHeader
     header = first_header(record_set)
     check_alone(record_set, header)
     _check_total(record_set, config)
+    # The size as it came, compressed: that is what max.message.bytes means at the
+    # broker, whatever the producer counted.
     if header.size_bytes > config.batch_bytes_max:
         message = f"batch of {header.size_bytes} bytes is above the {config.batch_bytes_max} of max.message.bytes"
         _refuse(ErrorCode.MESSAGE_TOO_LARGE, message)
@@ -86,6 +88,7 @@ def _check_intact(record_set: memoryview, header: BatchHeader, position: int) ->
 
 def _split(record_set: memoryview) -> list[tuple[int, BatchHeader]]:
     batches = _readable(lambda: list(iter_headers(record_set)))
+    # `iter_headers` ends silently where a batch is cut short, since Fetch answers may be. An append has to be whole.
     if not batches or sum(header.size_bytes for _, header in batches) != len(record_set):
         _refuse(ErrorCode.CORRUPT_MESSAGE, "the record set does not end with a whole batch")
     return batches
@@ -127,6 +130,7 @@ def _check_client_header(header: BatchHeader) -> None:
         _refuse(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if attributes & CODEC_MASK > Codec.ZSTD:
         _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {attributes & CODEC_MASK} is unknown")
+    # Without idempotence all three are -1. With a producer id, the sequence rules (I1, I2) need the other two.
     if producer_id >= 0:
         if sequence < 0 or producer_epoch < 0:
             _refuse(ErrorCode.INVALID_RECORD, f"producer {producer_id} sent sequence {sequence}")

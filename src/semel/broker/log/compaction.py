@@ -40,7 +40,7 @@ class CompactionStep(StrEnum):
     SYNCED = "synced"
     CHOSEN = "chosen"
     ORIGINAL_REMOVED = "original removed"
-    IN_PLACE = "in record"
+    IN_PLACE = "in place"
     REPLACED = "replaced"
     DONE = "done"
 
@@ -78,6 +78,7 @@ def plan_compaction(log: PartitionLog, now_ms: int) -> CompactionPlan | None:
     total_bytes = sum(segment.size_bytes for segment in segments)
     ratio = sum(segment.size_bytes for segment in dirty) / max(1, total_bytes)
     oldest_ms = dirty[0].index.first_timestamp_ms
+    # KIP-354: a topic that must forget in time, for a law on personal data, is compacted even if little of it is dirty.
     is_overdue = oldest_ms >= 0 and now_ms - oldest_ms > log.config.compaction_lag_ms_max
     if ratio <= log.config.dirty_ratio_min and not is_overdue:
         return None
@@ -88,6 +89,8 @@ def _cleanable(log: PartitionLog, dirty_offset: int, now_ms: int) -> list[Segmen
     found: list[Segment] = []
     lag_ms = log.config.compaction_lag_ms_min
     for segment in log.segments[:-1]:
+        # From here on a transaction may be undecided or its marker not replicated:
+        # nobody knows yet which values count (C5).
         if segment.offset_next > log.last_stable_offset:
             break
         # The lag protects only what was never compacted. Older segments are walked again: newer keys replace theirs.
@@ -122,6 +125,7 @@ def compaction_run(
     try:
         yield from _run(log, plan, now_ms, guard, stats, keys_max=keys_max, reached=on_step or _ignore)
         stats.completed = True
+    # Groups that were swapped stay compacted. Of the others only half-written copies have to go.
     except (_CutMeanwhile, GeneratorExit, OSError) as stop:
         for segment in guard.segments:
             remove_if_there(log.disk, cleaned_path(log.folder, segment.base_offset))
@@ -224,6 +228,7 @@ def _newest_offsets(
         covered.append(segment)
         for _, header, batch in segment.batches():
             is_aborted = not header.is_control and tracker.is_aborted(header)
+            # An aborted value must not count as the newest of its key: it would push out the committed one (C1).
             if header.is_control or is_aborted or header.last_offset < plan.dirty_offset:
                 continue
             work = readable_records(batch, header, guard.log.config.readable_bytes_max)
@@ -283,6 +288,7 @@ def _swap(
 ) -> None:
     base_offset = group[0].base_offset
     reached(CompactionStep.SYNCED)
+    # The point of no return: recovery drops a `.cleaned` file and goes on with a `.swap` file.
     log.disk.rename(cleaned_path(log.folder, base_offset), swap_path(log.folder, base_offset))
     reached(CompactionStep.CHOSEN)
     for segment in group:
@@ -303,6 +309,7 @@ def _replace(log: PartitionLog, group: list[Segment], markers_kept: set[int]) ->
     # A marker goes only when its transaction has no batch left, and then no reader needs the entry.
     fresh.aborted = [one for old in group for one in old.aborted or () if one.last_offset in markers_kept]
     fresh.seal()
+    # Looked up again: retention may have taken segments off the front since the plan was made.
     at = next(index for index, segment in enumerate(log.segments) if segment is first)
     log.segments[at : at + len(group)] = [fresh]
     # Readers that are under way hold the old files open until they are done.

@@ -42,6 +42,7 @@ class TransactionTracker:
     def is_marker_needed(self, header: BatchHeader) -> bool:
         """Whether a marker ends a transaction that had a batch on the walk."""
         is_needed = header.producer_id in self._seen
+        # The marker ends the transaction. The next batch of the same producer belongs to another one.
         self._seen.discard(header.producer_id)
         return is_needed
 
@@ -72,7 +73,11 @@ class BatchFilter:
         is_past = self._is_past_horizon(header)
         kept = yield from _chosen(records, lambda record: self._is_kept(record, is_past_horizon=is_past))
         if not kept:
+            # An empty batch keeps the sequence, producer epoch and offsets in its header
+            # (C2), which is all that recovery reads.
             return (yield from _encode(header, [], None)) if self._must_stay(header) else None
+        # The clock starts when compaction first meets the tombstone, not when it was written. A tombstone that waited
+        # long for its first compaction would go at once otherwise, and a reader of the old value would miss it.
         if not header.has_delete_horizon and any(record.value_bytes < 0 for record in kept):
             return (yield from _encode(header, kept, self.now_ms + self.delete_retention_ms))
         return batch if len(kept) == header.record_count else (yield from _encode(header, kept, _horizon_ms(header)))
@@ -106,6 +111,7 @@ class BatchFilter:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return False
+        # Snapshots may be lost, so this batch is what recovery learns the producer's last sequence from.
         if entry.last_data_offset != NO_OFFSET:
             return header.last_offset == entry.last_data_offset
         # A producer epoch that has written nothing but a marker is known by that marker alone.

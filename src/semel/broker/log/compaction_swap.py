@@ -66,6 +66,7 @@ def _offset_next(disk: Disk, path: Path, base_offset: int) -> int:
     """First offset after the batches of a compacted segment, which was synced before it got this name."""
     file = disk.open(path)
     try:
+        # Headers suffice: the file was synced before it got its name, so no batch in it is torn.
         position, offset_next = 0, base_offset + 1
         while position < file.size_bytes:
             header = read_header(file.read_at(position, HEADER_BYTES))

@@ -48,6 +48,7 @@ class LogConfig:
     dirty_ratio_min: float = 0.5
     compaction_lag_ms_min: int = 0
     compaction_lag_ms_max: int = UNLIMITED
+    # How long a silent producer is remembered. A retry that comes later is no longer recognised as one (I1).
     producer_id_expiration_ms: int = DAY_MS
     verify_transactions: bool = False
     insync_replicas_min: int = 1

@@ -79,6 +79,7 @@ def encode_frame(magic: bytes, log_bytes: int, payload: bytes) -> bytes:
     """Wrap an index for a log of `log_bytes`."""
     frame = bytearray(_FRAME.pack(magic, 0, log_bytes, len(payload)))
     frame += payload
+    # The size of the log lies under the checksum as well: an index of a longer or shorter log is not believed.
     frame[4:_CRC_END] = checksum(memoryview(frame)[_CRC_END:]).to_bytes(4, "big")
     return bytes(frame)
 
@@ -104,6 +105,7 @@ class LogState:
     log_start_offset: int = 0
     # Written now and then, so it may lag: recovery then checks more than it would have to.
     recovery_point: int = 0
+    # Only a hint, as in Apache Kafka: a leader finds the true one from its followers' fetches.
     high_watermark: int = 0
     cleaned_offset_next: int = 0
 

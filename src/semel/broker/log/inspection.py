@@ -30,6 +30,7 @@ BAD_RECORDS_MAX = 1_000  # so many are named in an answer; a batch may have mill
 
 def needs_inspection(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Whether the header alone does not decide."""
+    # A forged time matters: one far in the future keeps a segment for ever, one far in the past deletes it at once.
     is_contradictory = header.max_timestamp_ms < header.base_timestamp_ms  # the base is the first record's time
     return (
         config.is_compacted
@@ -60,6 +61,7 @@ def inspect(
             newest_ms = max(newest_ms, record.timestamp_ms)
             if config.is_compacted and not record.has_key and len(keyless) < BAD_RECORDS_MAX:
                 keyless.append(number)
+            # The message names the first bad time; the indexes of the others travel beside it (KIP-467).
             if len(untimely) < BAD_RECORDS_MAX and not _is_timely(record.timestamp_ms, config, now_ms):
                 untimely_ms = untimely_ms if untimely else record.timestamp_ms
                 untimely.append(number)

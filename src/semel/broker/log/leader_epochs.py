@@ -41,6 +41,7 @@ class LeaderEpochs:
         # An epoch that is newer than anything written here: this log cannot say where it ends.
         if leader_epoch == UNKNOWN_EPOCH or leader_epoch > self.latest:
             return EpochEnd(leader_epoch=UNKNOWN_EPOCH, offset_next=UNKNOWN_OFFSET)
+        # The newest epoch is still being written, so it ends where the log ends.
         if leader_epoch == self.latest:
             return EpochEnd(leader_epoch=leader_epoch, offset_next=log_end_offset)
         found = leader_epoch
@@ -87,5 +88,6 @@ class LeaderEpochs:
             is_whole = text.endswith("\n") and (int(version), int(count)) == (_VERSION, len(entries))
         except ValueError:
             return None
+        # The file is not synced and has no checksum: a torn one shows by its count, its last newline or its order.
         is_rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(entries))
         return cls(entries) if is_whole and is_rising else None

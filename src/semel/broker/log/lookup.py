@@ -37,6 +37,8 @@ def read_slices(
         if bounds is None:
             continue
         if not slices:
+            # Compaction may have emptied the place that was asked for, so the first
+            # batch found can begin later than that.
             base_offset, segment_base_offset = bounds.base_offset, segment.base_offset
         if bounds.size_bytes:
             slices.append(FileSlice(segment.shared, bounds.position, bounds.size_bytes))

@@ -78,6 +78,7 @@ class PartitionLog(SegmentedLog):
         )
         position = self._write(segment, *buffers)
         if leader_epoch > self.epochs.latest:
+            # A partition that begins to lead has assigned its epoch already. The metadata log has no such moment.
             self.epochs.assign(leader_epoch, base_offset)
         for one in planned:
             self._note(segment, one, position + one.position, append_time_ms)

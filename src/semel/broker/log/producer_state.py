@@ -134,6 +134,8 @@ class ProducerStates:
             _refuse_epoch(header.producer_id, header.producer_epoch, entry.producer_epoch)
         if origin is Origin.CLIENT:
             self._check_sequence(header, entry)
+        # Its records would stand among those of the transaction, and an abort would take them along: readers tell
+        # aborted records by producer id and offset alone.
         if entry is not None and entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
             raise AppendRefused(
                 ErrorCode.INVALID_TXN_STATE,
@@ -147,6 +149,7 @@ class ProducerStates:
             _check_against_verification(pending, header, entry)
         if entry is None or entry.producer_epoch == NO_EPOCH:
             return
+        # An older epoch was refused before, so this one is newer, and a new epoch numbers its batches from 0.
         if header.producer_epoch != entry.producer_epoch:
             if sequence != 0:
                 _refuse_sequence(header, f"0, the first of producer epoch {header.producer_epoch}")
@@ -225,6 +228,8 @@ class ProducerStates:
     ) -> AbortedTransaction | None:
         """End the producer's transaction; what goes into the aborted index, if it had written and was aborted."""
         entry = self._entry(header.producer_id)
+        # Read before the epoch changes: under transactions version 2 the marker
+        # itself carries the next epoch (KIP-890).
         first_offset = entry.transaction_first_offset
         entry.enter_epoch(header.producer_epoch)
         entry.transaction_first_offset = NO_OFFSET
@@ -261,6 +266,7 @@ class ProducerStates:
     def advance_high_watermark(self, offset: int) -> None:
         """Completed transactions whose markers are now below the high watermark no longer hold anything back."""
         if self._unreplicated:
+            # The high watermark is the first offset that is not replicated, so a marker exactly there still waits.
             self._unreplicated = [done for done in self._unreplicated if done.last_offset >= offset]
             self._find_first()
 
@@ -282,6 +288,7 @@ class ProducerStates:
         gone = [
             producer_id
             for producer_id, entry in self.entries.items()
+            # An open transaction keeps its producer known: without the entry, its marker would end nothing.
             if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.heard_ms >= expiration_ms
         ]
         for producer_id in gone:
@@ -308,6 +315,7 @@ class ProducerStates:
         return entry
 
     def _find_first(self) -> None:
+        # Kept up to date here, since every read_committed fetch asks for the last stable offset.
         undecided = min(self._open.values(), default=None)
         unreplicated = min((done.first_offset for done in self._unreplicated), default=None)
         self.first_undecided_offset = undecided
@@ -356,6 +364,7 @@ def _refuse_sequence(header: BatchHeader, expected: str) -> NoReturn:
 _MAGIC = b"SPS1"
 _HEAD = Struct(">4sII")  # magic, CRC of what follows the CRC, entries
 _CRC_END = 8
+# Neither the times by this broker's clock nor verifications are kept: both belong to one life of the broker.
 _ENTRY = Struct(">qhiqqB")
 _BATCH = Struct(">iiqqq")
 

@@ -49,6 +49,7 @@ def recover(disk: Disk, folder: Path, config: LogConfig, *, now_ms: int, clean: 
     # Before any segment is opened: a swap that was cut short leaves two segments for the same offsets.
     finish_swaps(disk, folder)
     state = read_state(disk, folder)
+    # What the file says now. `checkpoint` writes only what differs from it, so idle logs are not written at every stop.
     saved_state = replace(state)
     segments = _open_segments(disk, folder, config, state, now_ms)
     truncated_bytes = _cut_unsound(segments, state, clean=clean)
@@ -93,6 +94,7 @@ def _cut_unsound(segments: list[Segment], state: LogState, *, clean: bool) -> in
 
 def _load(segment: Segment, recovery_point: int) -> bool:
     """Take a segment without checking it, when all of it was synced."""
+    # Such a segment was begun after the last sync, so none of it is known to be on the disk.
     if segment.base_offset > recovery_point:
         return False
     try:
@@ -104,6 +106,7 @@ def _load(segment: Segment, recovery_point: int) -> bool:
 
 def _cut(segments: list[Segment], index: int, sound_bytes: int) -> int:
     lost_bytes = segments[index].size_bytes - sound_bytes
+    # Newest first: if the broker dies here, what is left is still a prefix (L3).
     for segment in reversed(segments[index + 1 :]):
         lost_bytes += segment.size_bytes
         segment.delete()

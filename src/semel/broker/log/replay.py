@@ -44,6 +44,8 @@ def replay(
     for entry in entries:
         producers.load(entry)
     known = epochs or LeaderEpochs()
+    # The file may name epochs of a tail that was lost since. What lies behind the
+    # snapshot is learnt again from batches.
     known.truncate_to(max(start, segments[0].base_offset))
     for segment in segments:
         # Later ones are found again by the walk.

@@ -127,6 +127,8 @@ class Segment:
         """Each batch from `position` on, as cheaply as can be."""
         data, start = b"", position
         while position < self.size_bytes:
+            # Only the 27 bytes that place a batch are read. A window that ends inside
+            # them is read again from this batch on.
             if position + _STEP.size > start + len(data):
                 data, start = self.file.read_at(position, _STEP_WINDOW_BYTES), position
             base_offset, batch_length, last_delta = _STEP.unpack_from(data, position - start)
@@ -169,6 +171,7 @@ class Segment:
         first = self.step_at(offset_start)
         if first is None:
             return None
+        # Batches are never cut: the one that holds the limit is left out whole, even if some of its records lie below.
         end = self._end_below(offset_limit)
         if end <= first.position:
             return None
@@ -223,6 +226,7 @@ class Segment:
     def verify(self) -> int:
         """Check every batch and make the index again; how far the segment is sound."""
         self.index = SegmentIndex(self.base_offset, self.index.interval_bytes)
+        # Unknown until `replay` has walked the batches, since the index file may be about what is cut off now.
         self.aborted = None
         position = 0
         offset_min = self.base_offset

@@ -106,6 +106,7 @@ class SegmentedLog:
 
     def _segment_for(self, size_bytes: int, timestamp_ms: int, now_ms: int) -> Segment:
         active = self.segments[-1]
+        # Two segments cannot have the same base offset, which is also the file's name.
         if not active.size_bytes:
             return active
         first_ms = active.index.first_timestamp_ms
@@ -125,6 +126,7 @@ class SegmentedLog:
             )
         except OSError as error:
             raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"no new segment could be made: {error}") from error
+        # A crash before these files are written costs a longer recovery and nothing else.
         self.segments[-1].seal()
         self._write_rebuildable()
         self.segments.append(segment)
@@ -153,13 +155,19 @@ class SegmentedLog:
     def delete_records_before(self, offset: int) -> int:
         """DeleteRecords: `offset` -1 means the high watermark; the new log start offset, which is durable."""
         wanted = self.high_watermark if offset == HIGH_WATERMARK else offset
+        # Above the high watermark the in-sync replicas may differ still: a new leader could bring the records back.
         if not 0 <= wanted <= self.high_watermark:
             message = f"records can be deleted up to the high watermark, {self.high_watermark}, not up to {wanted}"
             raise ReadRefused(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         if wanted > self.log_start_offset:
-            self.state.log_start_offset = wanted
-            # On the disk before any file goes and before the answer: a crash must not bring records back.
-            self.checkpoint()
+            before, self.state.log_start_offset = self.log_start_offset, wanted
+            try:
+                # On the disk before any file goes and before the answer: a crash must not bring records back.
+                self.checkpoint()
+            except OSError:
+                # The client is told that nothing was deleted, so nothing is.
+                self.state.log_start_offset = before
+                raise
             self._delete_oldest(plan_below(self.segments[:-1], wanted))
         return self.log_start_offset
 
@@ -167,6 +175,7 @@ class SegmentedLog:
         for segment in self.segments[:count]:
             segment.delete()
         del self.segments[:count]
+        # Retention does not make this durable: after a crash the first segment that is there says it again.
         self.state.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.epochs.start_from(self.log_start_offset)
         if count:
@@ -202,6 +211,11 @@ class SegmentedLog:
     def _before_cut(self, end_offset: int) -> None:
         """What describes the part that goes must go first: after a crash it would describe other batches."""
         self.generation += 1
+        if end_offset < self.log_start_offset:
+            # Records were deleted up to an offset that this log no longer reaches, as after an unclean election. A log
+            # cannot begin behind its end: opened again, it would take all that is written from here on for deleted.
+            self.state.log_start_offset = end_offset
+            self.checkpoint()
         drop_snapshots(self.disk, self.folder, above=end_offset)
         self.epochs.truncate_to(end_offset)
         put_file(self.disk, self.folder / EPOCH_FILE, self.epochs.encode())

@@ -39,6 +39,7 @@ class ReadRefused(BrokerError):
         super().__init__(message, code=code)
 
 
+# A named tuple, since one is made for every batch that is produced and frozen dataclasses take longer to make.
 class AppendResult(NamedTuple):
     """Where a record set stands in the log; for a duplicate, where the first one stands."""
 

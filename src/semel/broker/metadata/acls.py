@@ -133,6 +133,7 @@ class AclFilter:
             return False
         if self.name is None or self.name == acl.name:
             return True
+        # KIP-290: MATCH asks which entries would decide about this name, so wildcards and shorter prefixes count too.
         if self.pattern != MATCH:
             return False
         return acl.name == WILDCARD if acl.pattern is Pattern.LITERAL else self.name.startswith(acl.name)
@@ -190,6 +191,8 @@ class AclIndex:
         self._literal: dict[tuple[Resource, str], list[Acl]] = {}
         prefixed: dict[Resource, dict[str, list[Acl]]] = {}
         for acl in acls:
+            # `*` is a literal name with a meaning of its own, not a prefix; `_about`
+            # looks it up beside the name itself.
             if acl.pattern is Pattern.LITERAL:
                 self._literal.setdefault((acl.resource, acl.name), []).append(acl)
             else:

@@ -102,6 +102,7 @@ def host_of(peer: str) -> str:
         return text
     if isinstance(address, ipaddress.IPv4Address):
         return text
+    # A socket that takes both families shows IPv4 clients in this form, while entries name them as IPv4.
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

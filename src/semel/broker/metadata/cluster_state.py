@@ -192,6 +192,7 @@ class ClusterState:
     version: int = 0
     cluster_id: str = ""
     controller_epoch: int = 0
+    # Mappings are never changed in place: a change makes a new one, so identity tells readers what is untouched.
     brokers: Mapping[int, Registration] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
@@ -230,6 +231,7 @@ def apply_record(state: ClusterState, record: MetadataRecord) -> ClusterState:  
         case ControllerClaimed(controller_epoch=controller_epoch):
             return replace(state, controller_epoch=controller_epoch)
         case BrokerRegistered(node=node):
+            # The version never repeats, so no two lives of a broker have the same epoch, as with offsets in KRaft.
             registration = Registration(node=node, broker_epoch=state.version, fenced=False)
             return _with_broker(state, registration)
         case BrokerFenced(broker_id=broker_id, fenced=fenced):
@@ -281,6 +283,7 @@ def _apply_acls(state: ClusterState, records: Sequence[AclAdded | AclRemoved]) -
         if isinstance(record, AclAdded):
             acls[record.acl] = None
         else:
+            # Two requests may delete the same entry, each planned on a state that still had it.
             acls.pop(record.acl, None)
     return replace(state, version=state.version + len(records), acls=acls)
 

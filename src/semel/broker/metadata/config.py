@@ -127,6 +127,7 @@ BROKER_KEYS = _table(
     Key("offset.metadata.max.bytes", _I, "4096"),
     Key("offsets.commit.timeout.ms", _I, "5000"),
     Key("offsets.retention.check.interval.ms", _L, "600000"),
+    # Seven days, since KIP-186. Offsets of a group that has members do not expire (KIP-211).
     Key("offsets.retention.minutes", _I, "10080"),
     # 50 in Apache Kafka. Each takes a folder on every replica, and a coordinator on its leader.
     Key("offsets.topic.num.partitions", _I, "8"),
@@ -142,6 +143,7 @@ BROKER_KEYS = _table(
     Key("super.users", _S, ""),
     Key("transaction.abort.timed.out.transaction.cleanup.interval.ms", _I, "1000"),
     Key("transaction.max.timeout.ms", _I, "900000"),
+    # KIP-890, part 1: without it a late batch can open a transaction that its coordinator never hears of (T5).
     Key("transaction.partition.verification.enable", _B, "true"),
     Key("transaction.remove.expired.transaction.cleanup.interval.ms", _I, "3600000"),
     Key("transaction.state.log.min.isr", _I, "2"),
@@ -167,6 +169,7 @@ _CHOICES = MappingProxyType(
 def _objection(key: Key, text: str) -> str:
     if key.name in _CHOICES and text not in _CHOICES[key.name]:
         return f"String must be one of: {', '.join(_CHOICES[key.name])}"
+    # The texts of these objections are Apache Kafka's, since tools show them to their users.
     if key.type in _RANGES:
         return _objection_to_number(key.type, text)
     try:
@@ -180,7 +183,7 @@ def _objection(key: Key, text: str) -> str:
 
 
 def _objection_to_number(kind: ConfigType, text: str) -> str:
-    # Python's int() takes "1_000" and digits of any script; Kafka takes neither.
+    # Python's int() takes "1_000", which Java's parser, and so Kafka, refuses.
     if not _WHOLE_NUMBER.fullmatch(text):
         return f"Not a number of type {kind.name}"
     limit = 2 ** _RANGES[kind]

@@ -41,6 +41,7 @@ class Setting:
     @property
     def source(self) -> Source:
         """Where the value in force comes from."""
+        # A topic key without a broker key has no synonyms unless the topic sets it.
         return self.synonyms[0].source if self.synonyms else Source.DEFAULT
 
 

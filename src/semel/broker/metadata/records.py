@@ -69,6 +69,7 @@ def encode_record(record: MetadataRecord) -> tuple[bytes, bytes]:  # noqa: C901,
 
 def _fields_of(acl: Acl) -> dict[str, object]:
     return {
+        # Names and not numbers: the metadata log stays readable, and does not depend on how the protocol numbers them.
         "resource": acl.resource.name,
         "name": acl.name,
         "pattern": acl.pattern.name,

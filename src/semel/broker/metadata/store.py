@@ -48,12 +48,14 @@ class MetadataStore:
     def claim(self) -> int:
         """Become the only one who may write; the new controller epoch."""
         epoch = self.controller_epoch + 1
+        # Written before the number counts: if the write fails, the older controller is still the one that may write.
         self._write(epoch, [ControllerClaimed(controller_epoch=epoch)])
         self.controller_epoch = epoch
         return epoch
 
     def append(self, controller_epoch: int, records: Sequence[MetadataRecord]) -> None:
         """Write records durably, or refuse an older controller."""
+        # One process and no await between this check and the write, so nobody can claim the log in between (R7).
         if controller_epoch != self.controller_epoch:
             raise Refused(
                 ErrorCode.NOT_CONTROLLER,

@@ -63,6 +63,7 @@ def of_transactional_batches(_context: Context, request: ProduceRequest, _entry:
     if request.transactional_id is None:
         return ()
     batches = (data.records for topic in request.topic_data for data in topic.partition_data)
+    # Only the attributes of the first batch are looked at, which is all that Produce takes for each partition.
     is_transactional = any(
         isinstance(records, memoryview)
         and len(records) > ATTRIBUTES_AT + 1

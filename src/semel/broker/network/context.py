@@ -21,7 +21,7 @@ ANONYMOUS = "User:ANONYMOUS"
 INTERNAL = "internal"  # the principal of a broker; no client can have it, since theirs begin with a type
 ELEMENTS_BETWEEN_PAUSES = 200
 CHARACTERS_BETWEEN_PAUSES = 50_000  # a coordinator is found by a hash of a group's name
-ROWS_MAX = 200_000  # twice what describes every setting of 5,000 topics; some 100 MiB while they are encoded
+ROWS_MAX = 200_000  # enough for every setting of 5,000 topics; some 100 MiB while they are encoded
 
 
 @dataclass(slots=True, kw_only=True)

@@ -129,12 +129,15 @@ class FetchSessions:
             if remembered is None:
                 session.partitions[key, partition.partition] = Remembered(asked=partition)
             else:
+                # What it was last told stays: only what has changed since goes into the answer.
                 remembered.asked = partition
         for topic in request.forgotten_topics_data:
             forgotten = topic.topic_id if version >= TOPIC_IDS_FIRST else topic.topic
             for index in topic.partitions:
                 session.partitions.pop((forgotten, index), None)
         self._make_room()
+        # All of the session's partitions, not only those that the request names: the
+        # others are read on from where they are.
         rows = [(key, row) for (key, _), row in session.partitions.items()]
         return FetchPlan(session=session, incremental=True, partitions=rows)
 

@@ -72,6 +72,7 @@ def api(
             refuse=refuse,
         )
         assert entry.key not in _apis, f"API key {entry.key} is registered twice"
+        # What is registered is advertised, so a version that the message class cannot decode must not get in (B1).
         assert request.FIRST <= first <= last <= request.LAST
         _apis[entry.key] = cast(AnyApi, entry)
         return entry

@@ -96,6 +96,7 @@ class Authenticator:
         self._key = secret
         # Looked up by the identity of the cluster's credentials, which are a new mapping after every change.
         self._shapes: tuple[StoredCredentials | None, dict[str, list[Shape]]] = (None, {})
+        # A keyed hash and not a slow one: this is memory of a running process, and a login has to be quick.
         self._plain = {user: self._digest(password) for user, password in credentials.users.items()}
         self._scram = {
             (user, mechanism): self._salted(user, mechanism, password)
@@ -176,6 +177,7 @@ class PlainExchange:
             authorization, user, password = token.decode().split("\0")
         except ValueError:
             raise invalid_credentials(PLAIN, "the token is not three UTF-8 texts with NUL between") from None
+        # As Apache Kafka: an empty name or password is bad form, told apart from a wrong one.
         if not user or not password:
             raise invalid_credentials(PLAIN, "name or password is empty")
         if not self._authenticator.knows(user, password):

@@ -239,11 +239,18 @@ class Server:
         limit_elements(ELEMENTS_MAX)
         try:
             if head.version >= api.request.FLEXIBLE_FROM:
-                position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
+                position = self._behind_tags(api, head, frame)
+            request = decode_at(api.request, frame, head.version, position)[0]
+        finally:
+            # Also after an error: the coordinators decode their own records in this thread, without a limit.
+            left = limit_elements()
+        return request, ELEMENTS_MAX - left
+
+    def _behind_tags(self, api: AnyApi, head: Head, frame: memoryview) -> int:
+        try:
+            return head.body_at + 1 if frame[head.body_at] == 0 else skip_tags(frame, head.body_at)
         except (IndexError, ValueError) as error:
             raise ProtocolError(f"{api.name} v{head.version}: bad header tags: {error}") from None
-        request = decode_at(api.request, frame, head.version, position)[0]
-        return request, ELEMENTS_MAX - limit_elements()
 
     async def _answer(self, api: AnyApi, context: Context, request: Message) -> Message | None:
         try:

@@ -63,6 +63,7 @@ class BrokerHeartbeatRequest(Message):
     API_KEY: ClassVar[int] = 63
     broker_id: int
     broker_epoch: int
+    # The controller moves leaders away before it answers, so that clients find new ones before the socket closes.
     want_shut_down: bool = False
 
 

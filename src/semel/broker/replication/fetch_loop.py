@@ -82,6 +82,7 @@ class FetchLoop:
             return
         links = self._broker.cluster.links
         response = await links.ask(self._broker.id, self.leader, request, FetchResponse, FETCH_VERSION)
+        # An error of the whole request: no partition says anything then.
         if response.error_code:
             await self._clock.sleep_ms(self._backoff_ms)
             return
@@ -121,6 +122,7 @@ class FetchLoop:
     def _take_all(self, response: FetchResponse) -> Iterator[Partition]:
         """Take over every partition's part of the answer; those that have copied something."""
         for topic in response.responses:
+            # By topic id, so records of a topic that was deleted and made again never enter the old replica.
             name = self._topics.get(topic.topic_id, "") if topic.topic_id is not None else ""
             for row in topic.partitions:
                 partition = self._partitions.get((name, row.partition_index))
@@ -193,6 +195,7 @@ class FetchLoops:
             self._loops.pop(leader).stop()
         for leader, followed in wanted.items():
             epochs = {key: partition.leader_epoch for key, partition in followed.items()}
+            # A loop that goes on under an older leader epoch could append what the old leader answers late (R10).
             loop = self._loops.get(leader)
             if loop is not None and loop.leader_epochs == epochs:
                 continue

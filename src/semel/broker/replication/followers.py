@@ -139,6 +139,7 @@ class Leadership:
 
     def high_watermark(self, log_end_offset: int, insync_min: int, now_ms: float) -> int:
         """The offset below which all replicas that count have everything; -1 while too few of them are in sync."""
+        # KIP-966: a record that one replica alone has could be read and then lost with that replica.
         if self.is_under_min(insync_min):
             return UNKNOWN_OFFSET
         offset = log_end_offset
@@ -169,6 +170,7 @@ class Leadership:
 
     def plan_shrink(self, log_end_offset: int, now_ms: float) -> IsrProposal | None:
         """Propose to go on without followers that have lagged for too long."""
+        # One change at a time (R2): what the controller does with the first may make the second wrong.
         if self.proposal is not None:
             return None
         lagging = [

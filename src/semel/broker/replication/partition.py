@@ -190,6 +190,8 @@ class Partition:
     def check_insync(self) -> None:
         """Refuse acks=all while too few replicas are in sync."""
         insync_min = self.log.config.insync_replicas_min
+        # Before the append: nothing is written, so the producer may send it again without a duplicate. `_fate` has the
+        # answer for a set that shrinks afterwards.
         if insync_min > 1 and self.leadership is not None and self.leadership.is_under_min(insync_min):
             raise AppendRefused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -239,6 +241,7 @@ class Partition:
         if not leadership.note_fetch(replica, broker_epoch, offset, self.log.log_end_offset, now_ms):
             return ErrorCode.UNKNOWN_LEADER_EPOCH  # its idea of who copies this partition is another than ours
         self._advance()
+        # After `_advance`, which this fetch may have moved: a follower joins only with all that is readable (R3).
         self._propose(leadership.plan_expand(replica, self.log.high_watermark))
         return ErrorCode.NONE
 
@@ -285,6 +288,7 @@ class Partition:
         """Wait until everything below `offset_next` is on all in-sync replicas; the error that acks=all answers."""
         if self.leadership is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # The usual case with one replica: the append itself has moved the high watermark.
         if self.log.high_watermark >= offset_next:
             return self._fate()
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

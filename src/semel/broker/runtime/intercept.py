@@ -173,6 +173,7 @@ class Intercepts:
         """Fire the oldest hook that matches, if there is one."""
         for hook in self._hooks:
             if hook.matches(seen):
+                # Counted before the action runs: a drill that waits for `fired` must not wait for a delay of minutes.
                 hook.fired += 1
                 for callback in hook.on_fire:
                     callback(seen)

@@ -126,6 +126,7 @@ class Links:
             await hold(hook, party.clock, action.ms)
         if isinstance(action, AnswerError):
             return party.refuse_link(request, action.code)
+        # From here on the request has arrived: whatever is lost afterwards, it may have been carried out.
         answer = await self._carry_out(target, party.answer_link(source, request, version))
         if isinstance(action, (DropResponse, CutMidFrame)):
             raise ConnectionFailure(f"the answer from {self._name(target)} to {self._name(source)} was lost")

@@ -36,6 +36,7 @@ class LimitedLog:
         window = self._windows.get(text)
         if window is None:
             window = self._windows[text] = _Window()
+            # The window ends by a timer and not with the next line: the count must appear although nothing more comes.
             self._clock.call_later_ms(WINDOW_MS, lambda: self._end(level, text))
         if window.lines < LINES_MAX:
             window.lines += 1

@@ -19,6 +19,7 @@ def compile_pattern(text: str) -> Callable[[str], bool]:
     """Give a function that says whether a whole text matches; PatternRefused says why there is none."""
     options = re2.Options()
     options.log_errors = False
+    # Nobody reads groups, so RE2 need not follow them.
     options.never_capture = True
     options.max_mem = COMPILED_BYTES_MAX
     try:

@@ -73,6 +73,7 @@ class PausableClock:
 
     async def sleep_ms(self, ms: float) -> None:
         """Wait for this long, and then for the end of a pause."""
+        # A stopped process does not notice that its time is up: it finds that out when it goes on.
         await self._clock.sleep_ms(ms)
         if self._pausing.is_paused:
             await self._pausing.resumed()

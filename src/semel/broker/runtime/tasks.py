@@ -21,6 +21,7 @@ class Tasks:
 
     def start(self, work: Coroutine[object, object, None]) -> None:
         """Run this in the background."""
+        # The loop itself keeps only a weak reference: a task that nobody holds can be collected while it runs.
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(self._finished)

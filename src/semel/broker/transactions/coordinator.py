@@ -107,6 +107,8 @@ class TransactionCoordinator:
         """
         if not transactional_id:
             return _producer_failed(token, Fail.INVALID_REQUEST)
+        # A transaction holds the last stable offset of its partitions for this long if its producer
+        # dies, so the broker has an upper limit.
         if not 0 < timeout_ms <= self.settings.timeout_ms_max:
             return _producer_failed(token, Fail.INVALID_TRANSACTION_TIMEOUT)
         tracked = self._tracked.get(transactional_id)
@@ -263,6 +265,8 @@ class TransactionCoordinator:
         entry = self._tracked[transactional_id].entry
         if entry.state.is_prepared:
             return dict.fromkeys(wanted, Fail.CONCURRENT_TRANSACTIONS)
+        # Not INVALID_TXN_STATE: the batch came too late or was never announced, and the
+        # client can abort and go on (KIP-890).
         return {each: Fail.NONE if each in entry.partitions else Fail.TRANSACTION_ABORTABLE for each in wanted}
 
     def _is_busy_with(self, transactional_id: str, producer: Producer) -> bool:
@@ -378,6 +382,7 @@ class TransactionCoordinator:
         # A marker may be reported twice, or so late that the id has moved on.
         if tracked is None or not tracked.entry.state.is_prepared or partition not in tracked.unwritten:
             return []
+        # A report of an earlier end of the same id: this one's markers are still to be written.
         if (tracked.entry.producer_id, tracked.entry.producer_epoch) != producer:
             return []
         tracked.unwritten -= {partition}

@@ -82,6 +82,7 @@ def decode_key(data: bytes) -> str:
 def encode_value(entry: TransactionEntry) -> bytes:
     """The value of an entry."""
     topics: dict[str, list[int]] = {}
+    # Sorted, so that equal entries are equal bytes: a set has another order in every process.
     for topic, partition in sorted(entry.partitions):
         topics.setdefault(topic, []).append(partition)
     value = _Value(

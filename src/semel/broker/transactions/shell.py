@@ -175,6 +175,7 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
             producer_epoch=effect.producer.epoch,
             transaction_result=effect.commit,
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=rows) for name, rows in topics.items()],
+            # By it a partition refuses the markers of a coordinator that was replaced without knowing it.
             coordinator_epoch=self.leader_epoch,
             transaction_version=effect.transaction_version,
         )

@@ -95,6 +95,7 @@ async def _ask(
         response = await broker.cluster.links.ask(
             broker.id, leader, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_VERSION
         )
+    # The question may have arrived, and the partition may have been added. Asking again does no harm (T4).
     except ConnectionFailure:
         return dict.fromkeys(wanted, ErrorCode.NETWORK_EXCEPTION)
     found = {

@@ -63,6 +63,18 @@ def refusal(controller: Controller, name: str, **changes: object) -> ErrorCode:
     return ErrorCode(caught.value.code)
 
 
+def test_an_id_that_is_gone_does_not_delete_the_topic_that_has_its_name_now(stage: Stage) -> None:
+    controller = stage.controller()
+    controller.commit([controller.plan_topic("orders", partitions=1, replication_factor=1, config={})])
+    first = controller.state.topics["orders"].id
+    controller.commit([controller.plan_removal("orders", first)])
+    controller.commit([controller.plan_topic("orders", partitions=1, replication_factor=1, config={})])
+    with pytest.raises(Refused) as caught:
+        controller.plan_removal("orders", first)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert "orders" in controller.state.topics
+
+
 def test_the_log_gives_the_state_again(stage: Stage) -> None:
     first = stage.controller()
     first.commit([ClusterId(cluster_id="c")])

@@ -441,6 +441,22 @@ def test_truncation_below_the_log_starts_anew(log: PartitionLog) -> None:
     assert (log.log_start_offset, log.log_end_offset, values_of(log)) == (20, 20, [])
 
 
+def test_truncation_below_deleted_records_leaves_a_log_that_begins_at_its_end(disk: Disk, tmp_path: Path) -> None:
+    config = LogConfig()
+    log = open_log(disk, tmp_path, config)
+    for _ in range(10):
+        append(log, batch([b"x"]))
+    log.advance_high_watermark(10)
+    log.delete_records_before(8)
+    log.truncate_to(5, now_ms=NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    append(log, batch([b"after"]))
+    log.close()
+    again = open_log(disk, tmp_path, config)
+    assert (again.log_start_offset, values_of(again)) == (5, [(5, b"after")])
+    again.abandon()
+
+
 # --- flushing, rolling
 
 

@@ -95,6 +95,17 @@ def test_delete_records_moves_the_start_within_a_segment(disk: Disk, tmp_path: P
         assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_records_stay_readable_when_their_deletion_cannot_be_written_down(tmp_path: Path) -> None:
+    disk = VirtualDisk(SeededRng(1), capacity_bytes=1 << 20)
+    log = log_of(disk, tmp_path)
+    disk.capacity_bytes = 0
+    with pytest.raises(OSError, match="No space left"):
+        log.delete_records_before(5)
+    assert (log.log_start_offset, len(values_of(log))) == (0, 10)
+    disk.capacity_bytes = 1 << 20
+    assert log.delete_records_before(5) == 5
+
+
 def test_leader_epochs_follow_the_start(disk: Disk, tmp_path: Path) -> None:
     log = open_log(disk, tmp_path)
     for epoch in (1, 2, 3):

@@ -65,6 +65,8 @@ class Membership:
         error_code = self._core.error_for_group_id(request.group_id)
         if error_code is not ErrorCode.NONE:
             return error_code
+        # A session that is too short fences members for a pause of the garbage collector, one that is too long keeps
+        # the partitions of a dead member from everybody.
         if not settings.session_timeout_ms_min <= request.session_timeout_ms <= settings.session_timeout_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         names = (protocol.name for protocol in request.protocols)
@@ -114,6 +116,8 @@ class Membership:
         # KIP-394: the id comes before the membership. A client that repeats its first JoinGroup after a lost answer
         # would otherwise leave a member behind that nobody speaks for.
         elif request.group_instance_id is None and request.api_version >= JOIN_VERSION_MEMBER_ID_REQUIRED:
+            # The id lapses with its session: a client that asked for one and went away must
+            # not hold up the join phase for ever.
             group.pending_join.add(member_id)
             self._core.keep_session(group, member_id, request.session_timeout_ms)
             self._refuse_join(token, ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -156,6 +160,7 @@ class Membership:
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self._rebalance.answer_join(member, JoinResponse(error_code=fenced, member_id=member.member_id))
         self._rebalance.answer_sync(member, SyncResponse(error_code=fenced))
+        # By the old id, which nobody will send heartbeats with any more. The new one gets a session of its own below.
         self._core.timers.cancel(TimerKey(TimerKind.SESSION, group.group_id, member.member_id))
         group.replace_static(member, member_id)
         member.update(request)
@@ -218,6 +223,7 @@ class Membership:
         # Once for each generation: a leader that repeats itself could otherwise hand out two assignments.
         if group.leader == member.member_id and group.stored_generation != group.generation:
             given = dict(request.assignments)
+            # Members that the leader left out get an empty assignment, and names that are no members are dropped (G4).
             self._rebalance.store_assignments(group, {name: given.get(name, b"") for name in group.members})
 
     def _error_for_sync(self, group: Group | None, request: SyncRequest) -> ErrorCode:
@@ -269,6 +275,7 @@ class Membership:
         if consumer is not None:
             self._consumers.leave(token, consumer, request.members)
             return
+        # One rebalance for all who leave, after the answer: each removal would start one otherwise.
         results = tuple(self._leave_one(group, leaving) for leaving in request.members)
         self._core.answer(token, LeaveResponse(results=results))
         if group is not None and ErrorCode.NONE in results:

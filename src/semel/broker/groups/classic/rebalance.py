@@ -54,6 +54,7 @@ class Rebalance:
 
     def after_removal(self, group: Group) -> None:
         """Let the group go on without those who were removed."""
+        # A member that leaves changes who reads what, so the others need another generation.
         if is_active(group):
             self.prepare(group)
         else:
@@ -71,6 +72,7 @@ class Rebalance:
         # They wait for an assignment that will not come.
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._propagate_error(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        # Whoever has not synced joins again in the phase that begins now, and is not dropped for it.
         group.pending_sync.clear()
         self._core.timers.cancel(TimerKey(TimerKind.SYNC, group.group_id))
         is_first = group.state is GroupState.EMPTY
@@ -173,6 +175,7 @@ class Rebalance:
 
     def store_assignments(self, group: Group, assignments: dict[str, bytes]) -> None:
         """Write the leader's assignment; members get it when it is durable and still theirs."""
+        # Set before the append: a second SyncGroup of the leader finds that its assignment is on the way.
         generation = group.stored_generation = group.generation
 
         def is_current() -> bool:

@@ -75,6 +75,7 @@ class Group:
             self.static_members[member.group_instance_id] = member.member_id
         self.members[member.member_id] = member
         self.pending_join.discard(member.member_id)
+        # The leader stays for as long as it is a member, as in Apache Kafka.
         self.leader = self.leader or member.member_id
 
     def remove(self, member_id: str) -> None:
@@ -146,6 +147,7 @@ class Group:
     def select_protocol(self) -> str:
         """Let each member vote for its first choice among the common ones; ties go to the earliest vote."""
         common = self.common_protocols()
+        # A Counter keeps the order in which names came, so a tie goes to the earliest vote, in every run.
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in common)
             for member in self.members.values()

@@ -70,6 +70,7 @@ class _Table:
             kept = {p for p in member.previous if p[0] in member.topics and p[1] < counts.get(p[0], 0)}
             # Should two members have had the same partition, the first one keeps it.
             self.shares[member.member_id] = kept - self._taken
+            # All of `kept`, also what another one keeps: it is taken either way.
             self._taken |= kept
 
     def _load(self, member_id: str) -> int:
@@ -112,6 +113,7 @@ class _Table:
         by_load = sorted(self.shares, key=lambda m: (self._load(m), m), reverse=True)
         smallest = self._load(by_load[-1]) if by_load else 0
         for giver in by_load:
+            # A difference of one cannot be evened out: a move would only turn it round.
             if self._load(giver) - smallest < 2:
                 return None
             move = self._move_from(giver)
@@ -120,6 +122,7 @@ class _Table:
         return None
 
     def _move_from(self, giver: str) -> tuple[str, str, TopicIdPartition] | None:
+        # Sorted, since a set of UUIDs has another order in every process, and one seed must give one assignment.
         topics = sorted({topic_id for topic_id, _ in self.shares[giver]})
         takers = [(min(self._readers[topic_id], key=lambda m: (self._load(m), m)), topic_id) for topic_id in topics]
         taker, topic_id = min(takers, key=lambda row: (self._load(row[0]), row))

@@ -57,6 +57,7 @@ class GroupEntry:
     def start(self, records: Records) -> None:
         """Apply records that are on their way to the log."""
         self._on_their_way.append(records)
+        # Counts for the next request at once. Otherwise two members could both be given a partition that is free (G11).
         self.current = _apply(self.current, records)
 
     def finish(self, records: Records, *, is_durable: bool) -> None:
@@ -104,6 +105,8 @@ class Draft:
 
     def bump_epoch(self, cluster: ClusterState) -> None:
         """Ask for a new assignment, for the topics as they are now."""
+        # Stored with the epoch: after a restart it says whether topics have changed
+        # since this assignment was asked for.
         digest = metadata_hash(self.group.subscribed_topics(), cluster)
         self.write(Kind.GROUP, GroupValue(epoch=self.group.epoch + 1, metadata_hash=digest))
 

@@ -62,6 +62,8 @@ def apply_heartbeat(draft: Draft, heartbeat: ConsumerHeartbeat, conditions: Cond
     if member != before or member.member_id not in draft.group.members:
         draft.write(Kind.MEMBER, _member_value(member), member.member_id)
     is_due |= _resolve_regexes(draft, before, member, conditions, heartbeat.hidden_topics)
+    # In this order: the subscription decides about the epoch, the epoch about the
+    # target, the target about the partitions.
     _count_and_assign(draft, conditions, is_due=is_due)
     _reconcile(draft, member.member_id, heartbeat)
     member = draft.group.members[member.member_id]
@@ -89,6 +91,7 @@ def _find_or_join(draft: Draft, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
 
 def _replace_static(draft: Draft, static: ConsumerMember, member_id: str) -> ConsumerMember:
     """A group instance came back under a new member id: its partitions stay, the old id is gone."""
+    # Epoch 0, as of any member that joins: reconciliation brings it to the group's target again.
     member = replace(static, member_id=member_id, epoch=0, previous_epoch=0)
     target = draft.group.target_of(static.member_id)
     draft.remove_member(static.member_id)
@@ -202,6 +205,7 @@ def apply_leave(draft: Draft, heartbeat: ConsumerHeartbeat, conditions: Conditio
     member = find_member(draft.group, heartbeat)
     if heartbeat.member_epoch == EPOCH_LEAVE_STATIC:
         # Its partitions stay assigned to it, so nobody else gets them before its session ends.
+        # What it was giving up is free at once: a process that has ended does not read any more.
         gone = replace(member, epoch=EPOCH_LEAVE_STATIC, revoking={})
         draft.write(Kind.CURRENT, _current_value(gone), member.member_id)
     else:

@@ -112,6 +112,7 @@ class ConsumerGroups:
     def _watch_member(self, group_id: str, member: ConsumerMember, *, has_moved: bool) -> None:
         timers, now_ms = self._core.timers, self._core.now_ms
         session_ms = self._core.settings.consumer_session_timeout_ms
+        # The broker sets the session's length here; in the classic protocol each client chooses its own (KIP-848).
         timers.schedule(TimerKey(TimerKind.SESSION, group_id, member.member_id), now_ms + session_ms)
         revocation = TimerKey(TimerKind.REVOCATION, group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -173,6 +174,7 @@ class ConsumerGroups:
         gone = [member_id for member_id, error_code in found if error_code is ErrorCode.NONE]
         self._core.answer(token, LeaveResponse(results=tuple(error_code for _, error_code in found)))
         if gone:
+            # Each once, in the order of the request; a set would have no order that repeats.
             self._fence(group, dict.fromkeys(gone))
 
     def delete_for_classic(self, group: ConsumerGroup) -> None:

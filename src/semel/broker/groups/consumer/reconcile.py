@@ -52,6 +52,7 @@ def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
     # With the epoch at which it got them, by which late commits are judged (KIP-1251).
     assigned = kept | dict.fromkeys(free, goal.target_epoch)
+    # The epoch moves although partitions may be missing: those that are free can be read without waiting for the rest.
     return _moved(member, goal.target_epoch, state, assigned=assigned, revoking={})
 
 

@@ -221,6 +221,7 @@ def _decode_value(kind: Kind, value: bytes | None) -> Value | None:
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
     """Partitions in order, grouped by topic."""
     grouped: dict[UUID, list[int]] = {}
+    # Sorted, so that equal assignments are equal bytes in the log.
     for topic_id, index in sorted(partitions):
         grouped.setdefault(topic_id, []).append(index)
     return grouped

@@ -144,6 +144,7 @@ def error_for_commit(
 
 
 def _is_current(member: ConsumerMember, request: CommitRequest | TxnCommitRequest, cluster: ClusterState) -> bool:
+    # A larger epoch than the member's was never given out.
     if request.generation >= member.epoch:
         return request.generation == member.epoch
     for offset in request.offsets:

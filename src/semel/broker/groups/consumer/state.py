@@ -49,6 +49,7 @@ class ConsumerMember:
 
     def epoch_of(self, partition: TopicIdPartition) -> int | None:
         """Find the epoch at which it got a partition that it still has."""
+        # What it is giving up counts too: until it says that it has, its commits for it are still right.
         return self.assigned.get(partition, self.revoking.get(partition))
 
 
@@ -107,6 +108,7 @@ class ConsumerGroup:
 
     def held_by_others(self, member_id: str) -> set[TopicIdPartition]:
         """Partitions that other members have, or have not said to have given up."""
+        # Also of a static member that is away for a while: its partitions wait for it (KIP-345).
         others = (member for member in self.members.values() if member.member_id != member_id)
         return {partition for member in others for held in (member.assigned, member.revoking) for partition in held}
 

@@ -146,6 +146,7 @@ def _error_for_unknown_group(request: CommitRequest | TxnCommitRequest) -> Error
     if request.generation < 0:
         return ErrorCode.NONE
     is_told = isinstance(request, CommitRequest) and request.api_version >= COMMIT_VERSION_GROUP_ID_NOT_FOUND
+    # Either makes a member join again; clients before version 9 do not know the first (KIP-848).
     return ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION
 
 

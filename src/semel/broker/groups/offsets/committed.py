@@ -130,6 +130,7 @@ class OffsetStore:
         partitions.pop((key.topic, key.partition), None)
         if not partitions:
             self._visible.pop(key.group_id, None)
+        # A transaction that commits later must not bring back what was deleted after it wrote.
         for producer_id in [p for p, pending in self._pending.items() if key in pending]:
             del self._pending[producer_id][key]
             if not self._pending[producer_id]:
@@ -208,6 +209,8 @@ class OffsetStore:
 
     def _fetch_one(self, request: FetchOffsetsRequest, topic: str, partition: int) -> FetchedOffset:
         key = OffsetKey(group_id=request.group_id, topic=topic, partition=partition)
+        # The client asks again until the transaction has ended, so it never begins
+        # with an offset that is being replaced.
         if request.require_stable and self.is_unstable(key):
             return FetchedOffset(topic=topic, partition=partition, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         committed = None if topic in self._hidden else self.get(key)
