@@ -12,6 +12,7 @@
         FencedError               a newer owner exists: stop, never retry
       ConnectionFailure         a broker could not be reached, or the connection broke
       SinkError                 the sink refused
+        NoSpaceError              the sink's disk is full
         OutcomeUnknownError       the commit may have happened: read the ledger first
 
 Each answers the question that matters for delivery: may it have happened? `outcome` says so.
@@ -257,6 +258,15 @@ class SinkError(SemelError):
 
     The text says why. Readers of committed records see nothing of the micro-batch or run. Where the way on depends on
     the pipeline's situation, the last line is the `semel pipeline status` that shows it.
+    """
+
+
+class NoSpaceError(SinkError):
+    """The disk that the sink writes to is full.
+
+    Nothing of the micro-batch is in the output. It is not tried again at once: what another try leaves behind would
+    take still more room. Free space where the text says, then start the query again: it goes on with the same
+    micro-batch.
     """
 
 

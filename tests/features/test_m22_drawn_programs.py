@@ -47,7 +47,7 @@ CLEANER = {"log.cleaner.backoff.ms": "20"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class SharedServers:
     """What all programs share, for it takes long to make."""
 
     kafka: Kafka
@@ -59,7 +59,7 @@ class Surroundings:
 
 
 @pytest.fixture(scope="module")
-def surroundings(postgres: PostgresServer) -> Iterator[Surroundings]:
+def shared(postgres: PostgresServer) -> Iterator[SharedServers]:
     with semel.Cluster(brokers=1, config=SETTINGS | CLEANER) as cluster, ExitStack() as stack:
         kafka = Kafka(name="embedded", bootstrap=cluster.bootstrap)
         producers = {
@@ -72,7 +72,7 @@ def surroundings(postgres: PostgresServer) -> Iterator[Surroundings]:
         tasks = semel.AsyncProducer(kafka.bootstrap, guarantee=EXACTLY, transactional_id="t", settings={"linger.ms": 0})
         runner.run(tasks.__aenter__())
         filler = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "log_level": 0})
-        yield Surroundings(
+        yield SharedServers(
             kafka=kafka,
             producers=producers,
             runner=runner,
@@ -83,8 +83,8 @@ def surroundings(postgres: PostgresServer) -> Iterator[Surroundings]:
         runner.run(tasks.close())
 
 
-def judge(surroundings: Surroundings, kind: str, lives: list[Life], *, in_a_task: bool) -> None:
-    kafka = surroundings.kafka
+def judge(shared: SharedServers, kind: str, lives: list[Life], *, in_a_task: bool) -> None:
+    kafka = shared.kafka
     topic = kafka.topic()
     target = kafka.topic() if kind == TRANSACTION else ""
     with ExitStack() as folder_and_stores:
@@ -95,16 +95,16 @@ def judge(surroundings: Surroundings, kind: str, lives: list[Life], *, in_a_task
             topic=topic,
             target=target,
             path=Path(folder) / "s.db",
-            conninfo=surroundings.conninfo,
-            producers=surroundings.producers,
-            task_producer=surroundings.task_producer,
+            conninfo=shared.conninfo,
+            producers=shared.producers,
+            task_producer=shared.task_producer,
         )
         folder_and_stores.callback(program.stores.close)
-        program.fill(surroundings.filler, "")
+        program.fill(shared.filler, "")
         kafka.commit_start(topic, topic)
         program.prepare()
         if in_a_task:
-            surroundings.runner.run(run_async(program, lives))
+            shared.runner.run(run_async(program, lives))
         else:
             run(program, lives)
         found = program.results()
@@ -128,15 +128,15 @@ def programs(*, lives_max: int, examples_max: int) -> Callable[[Callable[..., No
 
 @programs(lives_max=2, examples_max=30)
 def test_drawn_programs_keep_their_guarantee(
-    surroundings: Surroundings, kind: str, lives: list[Life], in_a_task: bool
+    shared: SharedServers, kind: str, lives: list[Life], in_a_task: bool
 ) -> None:
-    judge(surroundings, kind, lives, in_a_task=in_a_task)
+    judge(shared, kind, lives, in_a_task=in_a_task)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @programs(lives_max=4, examples_max=500)
 def test_many_drawn_programs_keep_their_guarantee(
-    surroundings: Surroundings, kind: str, lives: list[Life], in_a_task: bool
+    shared: SharedServers, kind: str, lives: list[Life], in_a_task: bool
 ) -> None:
-    judge(surroundings, kind, lives, in_a_task=in_a_task)
+    judge(shared, kind, lives, in_a_task=in_a_task)

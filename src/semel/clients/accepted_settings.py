@@ -96,10 +96,12 @@ def refuse_other_names(role: Role, given: Mapping[str, object]) -> None:
             raise ConfigError("the name of a setting is text", you_wrote=f"a key of type {type(name).__name__}")
         if name in ACCEPTED[role]:
             continue
+        # A setting of the other role is told as such. librdkafka would write a line to its log and go on.
         other = next((each for each in Role if name in ACCEPTED[each]), None)
         if other is not None:
             raise ConfigError(f"{name} is a setting of a {other}", you_want=f"leave it out of the {role}'s settings")
         known = is_known(name, _LIBRDKAFKA)
+        # Users of Spark write the prefix out of habit; it must not hide the name that was meant.
         near = "" if known else nearest(name.removeprefix("kafka."), _LIBRDKAFKA)
         raise ConfigError(
             f"{name} is not a setting that a {role} honours"

@@ -85,6 +85,7 @@ class AsyncConsumer:
 
     async def commit(self) -> None:
         """As `Consumer.commit`."""
+        # Asked here, in the user's own stack: the worker's thread has no exception of its own to see.
         await self.worker.run(self.inner.commit_finished, sys.exception() is not None)
 
     @property
@@ -100,6 +101,7 @@ class AsyncConsumer:
         """As `Consumer.close`."""
         if self._inner is None or self._is_closed:
             return
+        # Before the wait: a second `close`, from a `finally` or another task, must find nothing left to do.
         self._is_closed = True
         worker = self.worker
         try:

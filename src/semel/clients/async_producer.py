@@ -58,6 +58,7 @@ class AsyncDelivery:
         self.message = message
         if error is not None:
             self.failure = delivery_failure(error, message.topic() or "")
+            # Kept until somebody awaits the future. A failure that nobody looks at must not disappear with it (K2).
             self._reports.failures.unseen[self] = None
         self._reports.add(self)
 
@@ -100,6 +101,8 @@ class Reports:
         with self._lock:
             self._settled.append(delivery)
             is_first = len(self._settled) == 1
+        # Reports come by the thousand. One wake-up for all of them costs the loop
+        # one callback, not one for each record.
         if is_first and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._settle)
 
@@ -114,13 +117,15 @@ class Reports:
     def _forget_seen(self) -> None:
         """Nothing says when a failure is awaited, so whoever never flushes would keep them all."""
         unseen = self.failures.unseen
-        for delivery in [one for one in unseen if isinstance(one, AsyncDelivery) and one.is_seen]:
-            unseen.pop(delivery, None)
+        for delivery in list(unseen):  # a copy, taken in one step: reports come in another thread
+            if isinstance(delivery, AsyncDelivery) and delivery.is_seen:
+                unseen.pop(delivery, None)
         self._unseen_max = max(UNSEEN_MAX, 2 * len(unseen))
 
     async def tell(self) -> None:
         """Raise the first failure that nobody has awaited; whoever waits for one just now gets it first."""
         self._settle()
+        # One turn of the loop: tasks that wait for a failed send wake up in it, and their failures count as seen.
         turn = self._loop.create_future()
         self._loop.call_soon(turn.set_result, None)
         await turn
@@ -147,6 +152,7 @@ class ReportServer:
             self.producer.wait_for_last_reports()
         finally:
             self.producer.end(is_told=False)
+            # Only now: the last reports, and those of the flush above, are served by the thread that this ends.
             self._over.set()
             self._thread.join()
 

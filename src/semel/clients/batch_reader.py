@@ -47,6 +47,8 @@ class BatchReader:
         for message in messages:
             error = message.error()
             if error is not None and error.code() not in (END_OF_PARTITION, POLLED_LATE):
+                # All of them, also those before the error: the user sees none of this
+                # draw, so none may count as read (K4).
                 self._member.read_again(messages)
                 raise self._unreadable(error, message)
         return [message for message in messages if message.error() is None]
@@ -72,9 +74,11 @@ class BatchReader:
     def _batch_of(self, messages: list[Message]) -> Batch:
         known = self._member.progress.positions
         offsets = {place: at for place, at in self._member.standing(messages).items() if at != known.get(place)}
+        # Only for partitions whose position is not known yet, since it looks at every message.
         starts = {} if offsets.keys() <= known.keys() else first_offsets(messages)
         starts |= {place: known[place] for place in offsets if place in known}
         exact_in_kafka = self._owner.guarantee is Guarantee.EXACTLY_ONCE and self._owner.store is None
+        # Taken with the batch and not at the commit: the group then refuses a batch of an older generation (KIP-447).
         metadata = self._member.client.consumer_group_metadata() if exact_in_kafka else None
         lives = self._member.lives.known
         return Batch(

@@ -103,6 +103,7 @@ class Consumer(HandsOut):
             note(self)
             try:
                 yield batch
+            # Python tells a generator in this way that its loop is over: by `break`, by an exception, or as garbage.
             except GeneratorExit:
                 self.leave_batch(batch)
                 raise
@@ -122,6 +123,7 @@ class Consumer(HandsOut):
         """The next batch; None when nothing came in time. One that was not finished is given up: see `batches`."""
         if self._ended is not None:
             raise self._ended
+        # Before anything is polled: the last batch may be in a commit whose outcome nobody knows yet (K6).
         self._decide()
         self._member.keep_alive.back()
         deadline = None if idle_ms_max is None else time.monotonic() + idle_ms_max / 1000
@@ -156,6 +158,7 @@ class Consumer(HandsOut):
             self._refuse_left()
         if self.guarantee is Guarantee.AT_MOST_ONCE:
             self._progress.end(self._progress.batch, Ending.FINISHED)  # handed out is done, whatever became of it
+        # What was handed out and not finished is read again, from where it began, under all but at most once.
         again = self._progress.take_back()
         match self.guarantee:
             case Guarantee.AT_MOST_ONCE:
@@ -195,6 +198,7 @@ class Consumer(HandsOut):
         """At most once: without a commit that surely happened nothing is handed out."""
         try:
             self._member.commits.commit(batch.offsets)
+        # The partitions went to another member, whose records these are now: no error of this one.
         except FencedError:
             self._member.seek(batch.starts)
             return False
@@ -253,6 +257,7 @@ class Consumer(HandsOut):
         """Commit what is finished, under at least once, and leave the group. Closing twice is fine."""
         if self._ended is not None:
             return
+        # First, so that whatever the callbacks of a last rebalance do, nothing is handed out any more.
         self._ended = close_refusal("consumer")
         self._member.keep_alive.back()
         try:

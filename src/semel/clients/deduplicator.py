@@ -111,6 +111,8 @@ class Deduplicator:
     def _take_turn(self, t: StoreTransaction) -> None:
         """Lock the scope until the end of the transaction; ConfigError when it has another window."""
         select = f"SELECT kind, size FROM {self._windows} WHERE scope = ?{self._store.dialect.lock}"  # noqa: S608
+        # A loop, since another member may insert the row first: then the insert does
+        # nothing and the select waits for it.
         while (found := t.run(select, (self._scope,)).fetchone()) is None:
             insert = f"INSERT INTO {self._windows} VALUES (?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - quoted
             t.run(insert, (self._scope, self._kind, self._window))
@@ -159,6 +161,7 @@ class Deduplicator:
             return self._before_window == "admit"
         # A number is one more than the distance: the window counts the records in between.
         reach = self._window if self._is_timed else self._window + 1
+        # One statement judges and remembers: between a SELECT and an INSERT another member could admit the same key.
         insert = (
             f"INSERT INTO {self._table} (scope, seen_key, place) VALUES (?, ?, ?)"  # noqa: S608 - quoted
             " ON CONFLICT (scope, seen_key) DO UPDATE SET place = excluded.place"
@@ -197,6 +200,7 @@ def as_bytes(key: bytes | str) -> bytes:
 
 
 def _whole(number: object, name: str) -> int:
+    # True is an int in Python. The limit leaves room for adding a window within the database's 64 bits.
     if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**62:
         raise ConfigError(f"{name}={number!r} is no whole number of a sensible size")
     return number

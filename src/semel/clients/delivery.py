@@ -56,6 +56,7 @@ class Delivery:
     @property
     def done(self) -> bool:
         """Whether the result is known; only `result`, `flush` and further sends make it so."""
+        # A slot that was never set raises AttributeError, which `hasattr` turns into no. So no constructor has to run.
         return hasattr(self, "_message")
 
     @property
@@ -102,8 +103,12 @@ class Failures:
 
     def take_unseen(self) -> list[SemelError]:
         """What nobody has looked at; somebody has now."""
-        unseen, self.unseen = self.unseen, {}
-        return [error for error in (delivery.error() for delivery in unseen) if error is not None]
+        # A copy, taken in one step: reports of an AsyncProducer come in a thread of their own. One that comes meanwhile
+        # stays, and is told the next time.
+        taken = list(self.unseen)
+        for delivery in taken:
+            self.unseen.pop(delivery, None)
+        return [error for error in (delivery.error() for delivery in taken) if error is not None]
 
     def tell(self) -> None:
         """Raise the first that nobody has looked at, with the number of all."""

@@ -77,6 +77,7 @@ class Fate:
 def failure_in(error: BaseException) -> KafkaFailure | None:
     """The library's error inside an exception, if it is one of the library's."""
     cause = error.__cause__ if isinstance(error, SystemError) else error
+    # By name, so that this module does not import the library, which is an extra.
     if cause is not None and type(cause).__name__ == "KafkaException" and cause.args:
         return cast("KafkaFailure", cause.args[0])
     return None

@@ -59,6 +59,7 @@ class Fetched:
 
     def take(self, records_max: int) -> list[Message]:
         """The next messages that are ready."""
+        # From the end, where the oldest are: a list gives up its end without moving the rest.
         taken = self._ready[-records_max:]
         del self._ready[-records_max:]
         taken.reverse()

@@ -61,6 +61,8 @@ class GroupCommits:
                 cause: KafkaFailure = error.args[0]
             else:
                 return
+            # In the sync phase the group does not say yet who gets the partitions. To
+            # wait could commit for their next owner.
             if cause.code() in FENCED_MEMBER or cause.code() == REBALANCE_IN_PROGRESS:
                 self.refused += 1
                 raise FencedError(
@@ -102,6 +104,7 @@ class GroupCommits:
     def commit_soon(self) -> None:
         """Send what is finished, unless a commit is still under way: then the next one carries it."""
         if self._progress.finished and not self._in_flight and self._is_confirmed():
+            # One at a time: the library may send two in any order, and the older offsets could arrive last.
             self._in_flight = True
             offsets, self._progress.finished = self._progress.finished, {}
             self.client.commit(offsets=self.labelled(offsets), asynchronous=True)
@@ -130,6 +133,7 @@ class GroupCommits:
             self.refused += 1
             for one in places:
                 if (place := TopicPartition(one.topic, one.partition)) in self._progress.positions:
+                    # Back to what waits, unless something newer is there already: an older offset must not replace it.
                     self._progress.finished.setdefault(place, one.offset)
             log.warning("offsets were not committed, records may come again: %s", failed.str())
         if self._user_on_commit is not None:

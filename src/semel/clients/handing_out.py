@@ -74,6 +74,7 @@ class HandsOut:
         while not self._progress.ask_for_more():
             try:
                 self._ask_commit()
+            # Decided by now, as not committed: the batch comes again, and the loop's next question passes.
             except SemelError:
                 if self._progress.ending is Ending.UNDECIDED:
                     raise
@@ -169,6 +170,7 @@ _consumers: ContextVar[tuple[ref[HandsOut], ...]] = ContextVar("semel_consumers"
 
 def note(consumer: HandsOut) -> None:
     """The caller gets batches of this consumer."""
+    # Weak references in a context variable: each thread or task knows its own consumers and keeps none of them alive.
     known, own = _consumers.get(), ref(consumer)
     if own not in known:
         _consumers.set((*(one for one in known if one() is not None), own))

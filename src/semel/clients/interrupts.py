@@ -25,6 +25,7 @@ def interrupts_put_off() -> Iterator[None]:
     # Ignored ones stay ignored; None is a handler that Python did not set, and cannot set again.
     handlers = {one: handler for one in PUT_OFF if (handler := signal.getsignal(one)) not in (None, signal.SIG_IGN)}
     for one in handlers:
+        # Kept and raised again at the end, so that no Ctrl-C is lost.
         signal.signal(one, lambda number, _: came.append(number))
     try:
         yield

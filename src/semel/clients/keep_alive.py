@@ -29,6 +29,7 @@ class KeepAlive:
         """The user got a batch. Nobody is woken: the thread looks at the time by itself."""
         self._since = time.monotonic()
         if self._thread is None:
+            # A daemon, so that a program which forgot to close its consumer can still end.
             self._thread = threading.Thread(target=self._run, name="semel-keep-alive", daemon=True)
             self._thread.start()
 
@@ -69,6 +70,7 @@ class KeepAlive:
         """Return True when somebody should poll, False when it is over."""
         with self._changed:
             while not self._stopped:
+                # Read once: the user's thread may set it to None between a test and its use.
                 since = self._since
                 left_s = self._after_s if since is None else since + self._after_s - time.monotonic()
                 if left_s <= 0:

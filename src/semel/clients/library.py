@@ -37,6 +37,7 @@ class Forkable(Protocol):
         """Refuse everything from now on."""
 
 
+# Weak, so that a client which nobody uses any more is freed.
 _alive: WeakSet[Forkable] = WeakSet()
 
 

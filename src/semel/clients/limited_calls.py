@@ -46,6 +46,7 @@ class LimitedCalls:
             function(*arguments)
             return
         if self._thread is None:
+            # The thread must not hold its owner, or neither would ever end. So it gets the two queues only.
             weakref.finalize(self, self._calls.put, None)
             self._thread = threading.Thread(
                 target=_serve, args=(self._calls, self._ends), name="semel-limited-calls", daemon=True
@@ -73,6 +74,7 @@ class LimitedCalls:
     def _wait_until(self, deadline: float) -> BaseException | None:
         """What became of the last call; those that were left behind end before it."""
         error = None
+        # By number: the end of a call that was left behind must not be taken for that of the present one.
         while self._ended != self._asked:
             try:
                 self._ended, error = self._ends.get(timeout=max(deadline - time.monotonic(), 0))

@@ -85,6 +85,7 @@ class Membership:
 
     def poll(self, records_max: int, wait_s: float) -> list[Message]:
         """Whatever is here, or the first that comes; no records when partitions went in between."""
+        # A poll may serve a rebalance inside. What it then gives may be of partitions that are no longer ours.
         revocations = self.revocations
         try:
             if self._untaken or self._gone:
@@ -138,6 +139,7 @@ class Membership:
             self._postponed |= kept  # until the library can be asked again
             return
         self._moved |= kept.keys()
+        # What was drawn behind the new position would be handed out twice, once now and once when it is read again.
         self._fetched.drop(kept.keys())
         for one in self.places(kept):
             try:
@@ -213,6 +215,7 @@ class Membership:
 
     def _revoke(self, _: Any, partitions: list[Any]) -> None:
         places = [TopicPartition(one.topic, one.partition) for one in partitions]
+        # The group waits for this callback, so the batch in hand can still be finished and committed by its owner.
         self._let_user_finish()
         if self._commits_on_revoke:
             self.commits.is_in_callback = True
@@ -223,6 +226,7 @@ class Membership:
         self._forget(places)
 
     def _lose(self, _: Any, partitions: list[Any]) -> None:
+        # The session ran out: somebody else may have the partitions already, so nothing is committed for them.
         log.warning("the group gave partitions away without asking: %s", ", ".join(map(str, partitions)))
         self._forget([TopicPartition(one.topic, one.partition) for one in partitions])
 
@@ -251,6 +255,7 @@ class Membership:
     def _poll_for_user(self) -> None:
         """What the keep-alive thread does: keep the membership, fetch nothing."""
         with self.lock:
+            # The user came back while this thread waited for the lock.
             if not self.keep_alive.is_busy:
                 return
             if not self._paused:

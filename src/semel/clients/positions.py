@@ -48,6 +48,8 @@ class Positions:
         if self._read_stored is not None:
             places = [TopicPartition(one.topic, one.partition) for one in partitions]
             return self._read_stored(places, self.beginning, lives)
+        # Asked here and not left to the library, which would begin there without a look
+        # at the topic's id beside the offset.
         found = self._client.committed(partitions, self._wait_s_max)
         for one in found:
             if one.offset >= 0 and (known := life_in(one.metadata)).differs(lives[one.topic]):

@@ -89,6 +89,7 @@ class PostgresStore(Store):
         if not isinstance(error, _psycopg().OperationalError):
             return False
         state = getattr(error, "sqlstate", None)
+        # SQLSTATE classes: 08 is "connection exception", 57 "operator intervention", such as a server that shuts down.
         return state is None or state.startswith(("08", "57"))
 
     def is_open(self, connection: Any) -> bool:

@@ -104,6 +104,7 @@ class Producer(Sender, Generic[Kind]):
         tell_of_forks(self)
         if given.get("transactional.id"):
             self._coordination = Coordination(self._client, self.wait_s_max, on_step, fate, self.failures)
+            # librdkafka would refuse such a record as well, but without a word about the way out.
             self._refuse(self._refusal("producer.send(…) outside of a transaction", "tx.send(…)"))
             self._coordination.own()
         else:  # what an open transaction holds is aborted, not lost
@@ -131,6 +132,7 @@ class Producer(Sender, Generic[Kind]):
                 self.produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)
         except Exception as error:  # noqa: BLE001 - told apart there
             self.send_again(error, topic, value, key, partition, delivery, None, timestamp_ms, headers)
+        # Reports are served from time to time here, or a program that only sends would fill its memory with them.
         self._until_serve -= 1
         if self._until_serve <= 0:  # below zero when threads race
             self._until_serve = SERVE_EVERY

@@ -52,6 +52,8 @@ class Progress:
             self.positions.pop(place, None)
             self.finished.pop(place, None)
             if self.batch is not None and place in self.batch.offsets:
+                # Marked and not taken out: whoever commits the batch must see that it lost
+                # something, and refuse all of it (K5).
                 self.batch.lost.add(place)
 
     def hand_out(self, batch: Batch) -> None:
@@ -75,6 +77,7 @@ class Progress:
     def claim(self, batch: Batch) -> bool:
         """The batch's offsets go into a commit now; not when more was asked for first, for then it comes again."""
         with self._lock:
+            # By identity: a batch that was given up and handed out again is another one, with the same records.
             if batch is not self.batch or not self._is_claimable:
                 return False
             self.ending = Ending.UNDECIDED

@@ -108,6 +108,7 @@ def _last_offsets(messages: Sequence[Message]) -> dict[TopicPartition, int]:
     """All in the library's own code: a batch may have many thousands, and few partitions."""
     look = confluent().Message
     places = zip(map(look.topic, messages), map(look.partition, messages), strict=True)
+    # Of equal keys a dict keeps the last value.
     last = dict(zip(places, map(look.offset, messages), strict=True))
     return {TopicPartition(*place): offset for place, offset in last.items()}
 
@@ -187,6 +188,7 @@ class Batch(Sequence[Record]):
         """In the order they were read."""
         reader = iter(self._messages)
         self._readers.append(reader)
+        # The last part gives no record. It runs only when a loop asks for one more, which `break` never does.
         return chain(map(Record, reader), self._end_of_loop())
 
     def _end_of_loop(self) -> Iterator[Record]:
@@ -225,6 +227,7 @@ class Batch(Sequence[Record]):
         """The record at which the loop over the batch was left; empty when one came to its end, or none was begun."""
         if self._is_read or not self._readers:
             return ""
+        # An iterator of a list knows how many are left. Of several loops the one that came furthest counts.
         return f"record {len(self) - min(map(length_hint, self._readers))} of {len(self)}"
 
     def begin_again(self) -> None:
@@ -256,7 +259,9 @@ class Batch(Sequence[Record]):
 
     def standing_after(self, done: int) -> dict[TopicPartition, int]:
         """Where each partition stands when the first `done` records are finished."""
+        # A partition with unfinished records stands at the first of them, one without at the end of the batch.
         standing = self.offsets | first_offsets(self._messages[done:])
+        # Before the first record there may be offsets without records, so it stands where it stood, not at that record.
         if done == 0:
             standing |= {place: offset for place, offset in self.starts.items() if place in standing}
         return standing

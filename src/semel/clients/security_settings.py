@@ -37,6 +37,7 @@ def checked_security(settings: Mapping[str, object]) -> dict[str, object]:
     given = {name: value for name, value in settings.items() if value is not None}
     protocol = _protocol(given)
     by_sasl, by_tls = protocol.startswith("SASL"), protocol.endswith("SSL")
+    # A password beside PLAINTEXT means that somebody believes in a login that never takes place.
     _refuse_stray(_named(given, "sasl.", _OF_SASL), by_sasl, protocol, given, "SASL_SSL")
     _refuse_stray(_named(given, "ssl.", _OF_TLS), by_tls, protocol, given, "SSL")
     if by_tls:

@@ -46,6 +46,7 @@ class Sender:
             raise self.send_failure(error, str(record[0])) from None
         deadline = time.monotonic() + self.wait_s_max
         while time.monotonic() < deadline:
+            # The queue has room again only when reports are served: a record counts until its report was taken.
             self.serve(SLICE_S)
             try:
                 self.produce(*record)

@@ -120,8 +120,10 @@ def _java(version: tuple[int, int]) -> dict[str, str]:
     if version < (4, 0):
         values["linger.ms"] = "0"
     if version < (3, 0):
+        # KIP-679 made acks=all and idempotence the defaults in 3.0, KIP-735 the longer session.
         values |= _WEAK | {"session.timeout.ms": "10000"}
     if version < (2, 1):
+        # KIP-91: since 2.1 delivery.timeout.ms ends a send, and retries are unlimited.
         values |= {"retries": "0"}
     return values
 

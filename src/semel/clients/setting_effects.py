@@ -56,6 +56,7 @@ def _delivery_timeout_ms(values: Mapping[str, str], library: Library) -> str:
     if library.name == "librdkafka" and values.get("transactional.id"):
         return values["transaction.timeout.ms"]
     one_request = [values["request.timeout.ms"], values["linger.ms"]]
+    # Java raises its own default, and refuses a value that somebody wrote and that is too small (KIP-91).
     if library.name == "java" and all(text.isdecimal() for text in one_request):
         return str(max(int(default), sum(map(int, one_request))))
     return default

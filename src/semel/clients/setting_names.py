@@ -204,6 +204,7 @@ def guess_library(written: Mapping[str, object]) -> Library:
         return Library.parse("sarama")
     if any(name in NAMES["librdkafka"] - NAMES["java"] - NAMES["kafka-python"] for name in names):
         return Library.parse("librdkafka")
+    # Underscores are Python's spelling. Names alone do not tell kafka-python from aiokafka, so the first is taken.
     if any("_" in name for name in names):
         return Library.parse("kafka-python")
     return Library.parse("java")

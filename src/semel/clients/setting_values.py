@@ -57,6 +57,7 @@ def _value(found: re.Match[str]) -> int:
 
 def _cut(number: int) -> int:
     """To C's int."""
+    # What C does in effect when it turns a long into an int: the upper bits are lost.
     return (number + 2**31) % 2**32 - 2**31
 
 

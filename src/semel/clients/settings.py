@@ -80,6 +80,7 @@ def client_settings(role: Role, guarantee: Guarantee, bootstrap: str, given: Map
     own: dict[str, Value] = {"bootstrap.servers": bootstrap, "client.id": "semel", **declared(role, guarantee)}
     if named.get("transactional.id"):
         own |= _transaction_times(named)
+    # What was given goes before what the guarantee sets; where the two fight, the rules below refuse it (K1).
     merged = {name: value for name, value in own.items() if name not in named} | dict(given)
     refuse_contradictions(read(role, merged), guarantee)
     return checked_security(merged)

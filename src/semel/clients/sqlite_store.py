@@ -40,6 +40,7 @@ class SqliteStore(Store):
     def connect(self) -> sqlite3.Connection:
         """Open the file."""
         try:
+            # `isolation_level=None`: Python's module would begin transactions by itself otherwise, and at other places.
             return sqlite3.connect(
                 self._path, timeout=self._busy_wait_ms_max / 1000, isolation_level=None, check_same_thread=False
             )

@@ -30,6 +30,8 @@ OTHER_FILE = re.compile(r"(ATTACH|DETACH)\b", re.IGNORECASE)
 @lru_cache(maxsize=256)  # the same few statements run for every record
 def checked(sql: str) -> str:
     """The statement, or ConfigError when it is several, or begins or ends a transaction."""
+    # This is a help and no lock: SQL has more ways than a pattern knows.
+    # `StoreTransaction` looks again before it commits.
     parts = [part.strip() for part in HIDDEN.sub(" ", sql).split(";")]
     statements = [part for part in parts if part]
     if len(statements) > 1:

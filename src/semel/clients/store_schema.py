@@ -37,6 +37,7 @@ def prepare(store: Store, *tables: Table) -> None:
         with closing(store.connect()) as connection:
             if all(_version(store, connection, table) == table.version for table in tables):
                 return  # so that a user without the right to make tables can work with those that are there
+            # The looks above may have begun a transaction, which saw the tables before anybody else was kept out.
             connection.rollback()
             for statement in store.dialect.one_maker:
                 connection.execute(statement)

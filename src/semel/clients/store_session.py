@@ -82,6 +82,8 @@ class Session:
         try:
             return self._begin()
         except Exception as error:
+            # A connection that broke while nobody used it shows at its next use. Nothing was
+            # done on it, so one more try is safe.
             if not self._store.is_lost(error):
                 raise
         self.disconnect()

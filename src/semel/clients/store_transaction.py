@@ -193,6 +193,8 @@ class StoreTransaction:
             self.opened()
         self.notice_end()
         try:
+            # A COMMIT that slipped through, and a new transaction behind it, would look
+            # open all the same. Its number differs.
             if self._connection is not None and self._session.identity == self._identity:
                 self._ends = self.store.move(self._connection, self.batch)
             else:
@@ -220,6 +222,7 @@ class StoreTransaction:
         """The connection broke while it committed: ask the offsets, which tell."""
         self._session.disconnect()
         standing = self._ask()
+        # The offsets are in the same transaction as the results: where they stand says what became of both.
         if standing == self._ends:
             return
         if standing == {place: self.batch.starts[place] for place in standing}:

@@ -170,9 +170,12 @@ class Store:
         """Read one row, waiting for a transaction that is changing it; make it when it is not there."""
         row = (group, place.topic, place.partition)
         while (found := self._read(connection, row)) is None:
+            # Another member may make the same row at this moment. Whichever comes first,
+            # the loop reads the one that is there.
             insert = f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - quoted
             connection.execute(self.dialect.sql(insert), (*row, begin(place), *life))
         offset, known = found
+        # A topic that was deleted and made again under the same name has other records at these offsets.
         if known.differs(life):
             raise another_life(
                 place.topic,
@@ -217,12 +220,14 @@ class Store:
     def move(self, connection: Connection, batch: Batch) -> dict[TopicPartition, int]:
         """Move the offsets from where the batch begins to where it ends; FencedError when they are elsewhere."""
         batch.refuse_commit()
+        # Compare and set: only a row that stands where the batch begins is moved, so of two members one succeeds (K8).
         is_same = "offset_next = ? AND (topic_id = ? OR ? = '')"
         update = f"UPDATE {self._table} SET offset_next = ? WHERE {ROW} AND {is_same}"  # noqa: S608 - quoted
         ends = dict(batch.offsets)
         for place, start in batch.starts.items():
             row = (batch.group, place.topic, place.partition)
             topic_id = batch.lives.get(place.topic, Life()).topic_id
+            # The id is given twice: an empty one, which no broker told, matches every row.
             state = (start, topic_id, topic_id)
             moved = place in ends and connection.execute(self.dialect.sql(update), (ends[place], *row, *state))
             if not moved or moved.rowcount != 1:

@@ -92,6 +92,7 @@ class TopicLives:
         began = time.monotonic()
         if self._fetches_confirmed == self._fetches and (any_age or began < self._quiet_until):
             return
+        # Before asking: what is fetched while the answer is on its way is not covered by it.
         fetches = self._fetches
         for topic, one in self._describe(self.known, wait_s_max or self._wait_s_max).items():
             self._compare(topic, Life(topic_id_of(one)))

@@ -158,6 +158,7 @@ class Coordination:
         for consumer, batch in self.sources if is_first else ():
             batch.refuse_commit()
             consumer.undecided(batch, self.settle)
+        # Before the commit is asked for: a fatal error that shows here means that no commit was sent.
         self.fate.flush(self.client, self.wait_s_max)
         self.on_step(ClientStep.COMMITTING)
         # A producer that is at its end already sends no commit: then the answer is known.
@@ -220,6 +221,8 @@ class Coordination:
                     raise
             else:
                 return
+            # The library says in which state it is. "Ready" means that no transaction
+            # is open: the first call has ended it.
             if is_again and cause.code() == WRONG_STATE and cause.str().endswith("Ready"):
                 return
             if cause.fatal() or not cause.retriable():
@@ -231,6 +234,7 @@ class Coordination:
     def _refusal(self, cause: KafkaFailure, what: str, unknown: Outcome) -> SemelError:
         if cause.fatal():
             self.state = State.ENDED
+            # Two errors: what became of this call may be unknown, but whatever is asked later surely does not happen.
             self._ended = failure(cause, "this producer is at its end", outcome=Outcome.DID_NOT_HAPPEN)
             return failure(cause, what, outcome=unknown)
         if cause.txn_requires_abort():
@@ -265,6 +269,7 @@ class Transaction(Sender):
     def __enter__(self) -> Self:
         """Begin."""
         self._coordination.begin()
+        # After `begin`, which may have to settle the last transaction and then tells the failures of that one.
         self._coordination.failures.in_transaction.clear()
         self.produce = self._client.produce
         self._is_open = True
@@ -293,6 +298,7 @@ class Transaction(Sender):
     def commit_offsets(self, consumer: Consumer) -> None:
         """Make the offsets of the consumer's last batch part of the transaction: both are visible, or neither."""
         batch, offsets = consumer.offsets_for_transaction(self._coordination)
+        # Before the offsets are sent: if that fails, the abort has to give this batch back too.
         if (consumer, batch) not in self._coordination.sources:
             self._coordination.sources.append((consumer, batch))
         self._coordination.send_offsets(offsets, batch.group_metadata)

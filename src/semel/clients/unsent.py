@@ -25,6 +25,7 @@ class Unsent:
         """Watch until `forget`."""
         self._client, self._fate, self._failures, self._wait_s_max = client, fate, failures, wait_s_max
         self._dropped = weakref.finalize(producer, self.send)
+        # At the end of the process `_at_exit` does it for all producers, with one time limit.
         self._dropped.atexit = False
         _open.add(self)
 

@@ -33,6 +33,7 @@ class Worker:
     def __init__(self, what: str) -> None:
         """`what` is the client: "consumer" or "producer"."""
         self._what = what
+        # One thread: confluent-kafka's objects may be used by several, but the order of calls would be lost.
         self._threads = ThreadPoolExecutor(1, f"semel-{what}")
         self._ended: SemelError | None = None
 

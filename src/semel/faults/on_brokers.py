@@ -57,7 +57,7 @@ class RestartBroker(Fault):
 class PauseBroker(Fault):
     """A broker, or the controller, stops in place and goes on later with whatever it believed.
 
-    SIGSTOP and SIGCONT: connections stay, nothing is answered, timers wait. 0 is the controller, or -1 where a
+    SIGSTOP and SIGCONT: connections stay, nothing is answered, timers wait. 0 is the controller, or -2 where a
     broker has the number 0.
     """
 

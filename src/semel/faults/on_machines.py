@@ -128,7 +128,7 @@ class ClockJump(Fault):
 class SplitNetwork(Fault):
     """Nothing passes between two parties of the cluster, one way or both.
 
-    Requests and answers between two brokers are lost. Clients reach both all the same. 0 is the controller, or -1 where
+    Requests and answers between two brokers are lost. Clients reach both all the same. 0 is the controller, or -2 where
     a broker has the number 0. The fault is felt when something that should have passed did not.
     """
 

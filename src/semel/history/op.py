@@ -140,4 +140,5 @@ class Op:
 
     def is_before(self, other: "Op") -> bool:
         """Whether this was over when the other began."""
+        # Two ops that overlap have no order, and no law may assume one.
         return self.returned < other.invoked

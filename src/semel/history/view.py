@@ -21,6 +21,7 @@ def final_records(history: Sequence[Op], *, committed: bool) -> dict[Place, list
     found: dict[Place, dict[int, str]] = defaultdict(dict)
     for op, read in acts(history, Read):
         if read.final and read.committed == committed and op.outcome is Outcome.OK:
+            # Several reads together: each covers a part of the partition.
             found[read.place].update(read.records)
     return {place: sorted(records.items()) for place, records in found.items()} or None
 

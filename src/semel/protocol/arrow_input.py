@@ -60,6 +60,7 @@ def input_column(column: ArrowColumn, count: int, name: str) -> BinaryInput:
     array = _as_binary(array, name)
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     validity, offsets, data = array.buffers()
+    # The validity bits cannot be sliced at a byte, so the kernel is told at which bit the slice begins.
     return BinaryInput(_bytes(data), _offsets(offsets, array, wide), _bytes(validity), array.offset)
 
 
@@ -79,6 +80,7 @@ def header_column(column: ArrowColumn | None, count: int) -> HeaderInput:
         raise ConfigError(f"headers must be a list of (key, value) structs, not {array.type}")
     if len(array) != count:
         raise ConfigError(f"column 'headers' has {len(array)} rows, the values {count}")
+    # `values` and not `flatten()`: the list's offsets count from the beginning of the whole child array.
     pairs = cast("pa.ListArray[Any]", array).values
     names, values = _header_fields(pairs)
     validity, offsets = array.buffers()[:2]

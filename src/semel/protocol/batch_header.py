@@ -121,6 +121,7 @@ class BatchHeader(NamedTuple):
         """Sequence of the last record; sequences wrap at 2**31."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
+        # By the offset delta and not by the count: compaction removes records and leaves the sequences of the batch.
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
@@ -247,6 +248,7 @@ def set_codec(batch: bytearray | memoryview, codec: Codec) -> None:
 
 def write_crc(batch: bytearray | memoryview) -> None:
     """Renew the checksum of one whole batch, in place."""
+    # Released at once: a bytearray with a view on it cannot be resized.
     with memoryview(batch) as view, view[CRC_START:] as covered:
         crc = checksum(covered)
     CRC.pack_into(batch, CRC_AT, crc)

@@ -71,6 +71,7 @@ class Unpacker:
         for batch in batches.tolist():
             if self.has_enough:
                 break
+            # Before it is decompressed: damaged bytes must not reach a codec.
             self._verify(batch)
             size = self._try(batch, self._arena[self._used :])
             if size is None:
@@ -88,6 +89,7 @@ class Unpacker:
             raise self._origin.wrong_checksum(found, batch[CRC], batch[BASE_OFFSET])
 
     def _new_arena(self, batch: list[int]) -> tuple[Bytes, int]:
+        # Compressed data says nowhere reliably how large it gets, so it is tried, each time with four times the room.
         capacity = min(max(_ARENA_BYTES, 4 * (batch[END] - batch[AT])), self._left_bytes)
         while True:
             arena = _room(capacity)

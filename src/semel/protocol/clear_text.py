@@ -19,6 +19,7 @@ REVEALING = frozenset({"PLAIN", "OAUTHBEARER"})
 
 def is_loopback(host: str) -> bool:
     """Whether a name or address stays on this machine. Any other name may lead elsewhere tomorrow."""
+    # An IPv6 address may stand in brackets and name its interface behind "%".
     plain = host.strip("[]").partition("%")[0].lower()
     if plain == "localhost":
         return True

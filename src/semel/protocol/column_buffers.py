@@ -21,6 +21,7 @@ from semel.protocol.kernels.decode import Columns as ColumnCells
 from semel.protocol.kernels.headers import HeaderCells, fill_headers
 from semel.protocol.kernels.memory import CHUNK_BYTES, NEVER, STREAMED_FIELD_BYTES_MIN
 
+# Arrow's binary and string columns have signed offsets of 32 bits.
 _COLUMN_BYTES_MAX = 2**31 - 1
 # Larger results will not be in the cache anyway when somebody reads them.
 _CACHED_BYTES_MAX = 1 << 23
@@ -51,6 +52,7 @@ class CellBuffers(NamedTuple):
     def sized(cls, rows: int, size_bytes: int) -> "CellBuffers":
         """Reserve the room."""
         offsets = _offsets_buffer(rows)
+        # Room for one chunk more, since short fields are copied in whole chunks. All rows are valid until one is null.
         return cls(_room(size_bytes + CHUNK_BYTES), offsets, np.full((rows + 7) // 8, 0xFF, dtype=np.uint8))
 
     def addresses(self) -> Cells:
@@ -133,10 +135,12 @@ class HeaderBuffers:
         """Wrap it as a column, without a copy; pa.ArrowInvalid when a name is not UTF-8."""
         count, name_bytes, value_bytes, nulls = self.sums[Total.HEADERS : Total.HEADER_VALUE_NULLS + 1].tolist()
         names = self.names.to_arrow(pa.string(), count, name_bytes, 0)
+        # Arrow trusts the buffers it is given. Bytes that are no UTF-8 would fail much later, in somebody else's code.
         names.validate(full=True)
         values = self.values.to_arrow(pa.binary(), count, value_bytes, nulls)
         pairs = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
         ends = np.frombuffer(view_of(self.lists), dtype=np.int32)
+        # A record without headers is null and not an empty list, as in Spark's own source.
         present = np.packbits(ends[1:] > ends[:-1], bitorder="little")
         buffers: list[pa.Buffer | None] = [buffer_of(present), self.lists]
         return pa.Array.from_buffers(pa.list_(_HEADER), rows, buffers, children=[pairs])
@@ -164,6 +168,8 @@ def _room(size_bytes: int) -> pa.ResizableBuffer:
 
 def _offsets_buffer(rows: int) -> pa.ResizableBuffer:
     buffer = _room(4 * (rows + 1))
+    # The kernel writes where each cell ends. Where the first one begins is written
+    # here, since new memory holds anything.
     view_of(buffer)[:4] = bytes(4)
     return buffer
 

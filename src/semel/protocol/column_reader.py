@@ -197,6 +197,8 @@ def _aborted_batches(
         _check_crc(source, table[index : index + 1], origin)
         if not is_control[index]:
             result[index] = header.producer_id in open_ids
+        # Only an abort closes it: the list names aborted transactions, and a commit marker of the
+        # same producer belongs to another one.
         elif decode_control_type(source.data, header, int(table[index, AT])) == ABORT_CONTROL_TYPE:
             open_ids.discard(header.producer_id)
     return result
@@ -234,6 +236,7 @@ def _room_needed(segments: list[Segment], chosen: Table) -> tuple[int, int]:
     """Return how many records and how many bytes there can be at most, whatever the batches claim."""
     sizes = [segment.spans[:, 2] - segment.spans[:, 1] for segment in segments]
     joined = np.concatenate(sizes) if sizes else np.empty(0, dtype=np.int64)
+    # A header may claim two billion records. No more are believed than its bytes could hold.
     return int(np.minimum(chosen[:, COUNT], joined // _RECORD_BYTES_MIN).sum()), int(joined.sum())
 
 
@@ -264,4 +267,5 @@ def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:
     kinds = ((chosen[:, ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
     if len(kinds) == 0 or kinds.min() == kinds.max():
         return repeated_number(int(kinds[0]) if len(kinds) else 0, columns.rows)
+    # Batches of both kinds: the topic's setting changed within this fetch. Each row takes that of its batch.
     return kinds[np.searchsorted(chosen[:, BASE_OFFSET], columns.offset_numbers(), side="right") - 1]

@@ -186,6 +186,7 @@ def _pack_batch(batch: memoryview, target: memoryview, codec: Codec) -> int:
     try:
         size = HEADER_BYTES + compress_into(codec, batch[HEADER_BYTES:], smaller)
     except OutputFullError:
+        # Stays uncompressed, with the codec bits at 0; readers look at each batch's own bits.
         target[: len(batch)] = batch
         return len(batch)
     target[:HEADER_BYTES] = batch[:HEADER_BYTES]

@@ -100,6 +100,7 @@ def compress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
 def _compress_snappy_into(data: Buffer, output: memoryview) -> int:
     view, size = memoryview(data), _copy_into(_XERIAL_HEADER, output)
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        # Blocks of 32 KiB, as the Java library writes them, each with its length in front.
         block = bytes(cramjam().snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         size += _copy_into(_BLOCK_LENGTH.pack(len(block)) + block, output[size:])
     return size

@@ -8,6 +8,7 @@ GROUP_TOPIC, TRANSACTION_TOPIC = "__consumer_offsets", "__transaction_state"
 def java_string_hash(text: str) -> int:
     """The hash code that Java gives a string, as a signed 32-bit number."""
     value = 0
+    # Java counts UTF-16 units: a character beyond the first 65,536 is two of them.
     data = text.encode("utf-16-be")
     for high, low in zip(data[::2], data[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF

@@ -46,6 +46,7 @@ def _write_block(block: memoryview, output: memoryview, at: int) -> int:
     """Write one block, as it is where it does not get smaller; return where the next begins."""
     body = at + _SIZE.size
     room = output[body : body + len(block)]
+    # Its room is that of the block itself, so a block that would grow does not fit and is stored as it is.
     size = _compress(block, room)
     if size is None:
         if len(room) < len(block):
@@ -69,6 +70,7 @@ def read_frame(data: memoryview, output: memoryview, bytes_max: int) -> int:
     while at + _SIZE.size <= len(data):
         (word,) = _SIZE.unpack_from(data, at)
         at += _SIZE.size
+        # A size of 0 is the mark that ends a frame.
         if not word:
             return written
         size = word & ~_STORED_BIT

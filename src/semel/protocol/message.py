@@ -119,6 +119,8 @@ def reader_of(cls: type[Message], version: int) -> Reader:
         check_version(cls, version)
         from semel.protocol.message_compiler import compile_reader  # noqa: PLC0415  (it imports this module)
 
+        # Compiled when a version is first met: nobody speaks all of them, and
+        # compiling them all would delay every start.
         found = _readers[cls, version] = compile_reader(cls, version)
     return found
 
@@ -157,6 +159,7 @@ def decode_at(cls: type[M], buffer: Buffer, version: int, position: int = 0) -> 
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     try:
         message, end = read(view, position)
+    # All that compiled readers can raise on strange bytes. Anything else is a mistake of ours and is not hidden (P1).
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise ProtocolError(f"{cls.__name__} v{version} does not fit its schema: {error}") from None
     assert isinstance(message, cls)

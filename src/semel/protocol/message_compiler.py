@@ -140,6 +140,7 @@ class _Source:
         self.lines += ["    " * depth + line for line in lines]
 
     def constant(self, prefix: str, value: object) -> str:
+        # Objects go in by name: text could not hold a compiled function or a class.
         name = f"{prefix}{len(self.names)}"
         self.names[name] = value
         return name
@@ -162,6 +163,7 @@ def compile_reader(cls: type[Message], version: int) -> Reader:
     while index < len(plain):
         run = _fixed_run(plain, index)
         if run:
+            # Neighbours of fixed size are read with one call, which is most of what compiling gains.
             unpacker = struct.Struct(">" + "".join(FIXED[field.kind] for field in run))
             names = ", ".join(f"f_{field.name}" for field in run)
             source.add(
@@ -201,6 +203,7 @@ def _read_tags(source: _Source, tagged: list[Field], version: int) -> None:
         _read_field(source, field, version, flexible=True, depth=3)
         source.add(3, f"t[{field.name!r}] = f_{field.name}")
         source.add(3, "if p != tag_end: raise ValueError('a tagged field has another size than announced')")
+    # Also behind a tag that is not known: a newer peer may send more than this side understands.
     source.add(2, "p = tag_end")
 
 
@@ -288,6 +291,7 @@ def _build_writer(cls: type[Message], version: int, *, pausing: bool) -> object:
     source = _Source()
     flexible = version >= cls.FLEXIBLE_FROM
     source.add(0, "def write(m, out):")
+    # A local name for the buffer, fetched again wherever a payload may have begun a new one.
     source.add(1, "b = out.buffer")
     if pausing:
         # Makes a generator of it even where nothing pauses.
@@ -315,6 +319,7 @@ def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], versio
     if not tagged:
         source.add(1, "b.append(0)")
         return
+    # A tagged field that has its default is left out: that is what makes it optional.
     defaults = source.constant("defaults", cls())
     # Tags have to be written in rising order.
     tagged = sorted(tagged, key=lambda field: field.tag or 0)
@@ -322,6 +327,7 @@ def _write_tags(source: _Source, cls: type[Message], tagged: list[Field], versio
     source.add(1, f"present = ({names},)", "b.append(sum(present))", "after = b")
     for index, field in enumerate(tagged):
         source.add(1, f"if present[{index}]:")
+        # The size of a tagged field stands before it, so it is written to a buffer of its own first.
         source.add(2, "nested = Output()", "out, b = nested, nested.buffer", f"x = m.{field.name}")
         _write_field(source, field, version, flexible=True, depth=2)
         source.add(2, f"write_uvarint(after, {field.tag})", "write_uvarint(after, len(b))", "after += b")

@@ -25,6 +25,7 @@ def rows_by_partition(chosen: npt.NDArray[np.int32], partitions: int) -> list[np
     """Group row numbers by partition, each group in row order."""
     if len(chosen) and not (int(chosen.min()) >= 0 and int(chosen.max()) < partitions):
         raise ConfigError(f"partitions must lie between 0 and {partitions - 1}")
+    # A counting sort: it keeps the order of rows within a partition, and takes one pass.
     ends = np.cumsum(np.bincount(chosen, minlength=partitions))
     starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
     rows = np.empty(len(chosen), dtype=np.int64)

@@ -80,6 +80,7 @@ def encode_marker(
 ) -> bytes:
     """Encode the control batch that ends a transaction on one partition."""
     record = DraftRecord(
+        # Version 0; the type is 0 for an abort and 1 for a commit.
         key=_MARKER_KEY.pack(0, int(marker is Marker.COMMIT)),
         value=_MARKER_VALUE.pack(0, coordinator_epoch),
         timestamp_ms=timestamp_ms,

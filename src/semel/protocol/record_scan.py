@@ -49,6 +49,7 @@ class ScannedRecord(NamedTuple):
 
     def write_at(self, target: bytearray, timestamp_delta_ms: int) -> None:
         """Add the record to another body, with another distance to the time of its batch."""
+        # Only the time changes, but it is a varint: another size of it changes the record's length in front.
         head = bytearray(self.body[self.attributes_at : self.attributes_at + 1])
         write_varint(head, timestamp_delta_ms)
         write_varint(target, len(head) + self.end - self.rest_at)
@@ -61,6 +62,7 @@ def scan_records(
 ) -> Iterator[ScannedRecord | None]:
     """Yield each record; None where the caller may let others work. `check_batch` looks at the checksum."""
     packed = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
+    # A batch that compaction has emptied names a codec and has no bytes, which no codec could read.
     body = memoryview(decompress(header.codec, packed, bytes_max=bytes_max) if header.record_count else packed)
     at, delta_min, end = 0, 0, len(body)
     yield None  # decompressing took its time

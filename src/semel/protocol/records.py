@@ -156,6 +156,7 @@ def _last_delta(deltas: Sequence[int], wanted: int | None) -> int:
 
 def write_record(target: bytearray, record: DraftRecord, timestamp_delta_ms: int, offset_delta: int) -> None:
     """Add one record to the body of a batch."""
+    # The attributes of a record, which have no meaning yet.
     body = bytearray(b"\x00")
     write_varint(body, timestamp_delta_ms)
     write_varint(body, offset_delta)
@@ -217,6 +218,7 @@ def _read_record(body: memoryview, position: int, header: BatchHeader) -> tuple[
     if not 0 <= length <= len(body) - position:
         raise CorruptBatchError(f"record of {length} bytes, but only {len(body) - position} are left")
     end = position + length
+    # One byte further: the attributes of a record, which have no meaning yet. An empty record ends before them.
     timestamp_delta_ms, position = read_varlong(body, min(position + 1, end), end)
     offset_delta, position = read_varint(body, position, end)
     key, position = _read_nullable(body, position, end)
@@ -234,7 +236,7 @@ def _read_record(body: memoryview, position: int, header: BatchHeader) -> tuple[
 
 def _read_headers(body: memoryview, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, position = read_varint(body, position, end)
-    # A header takes at least one byte, so a larger count is a lie that must not be allocated.
+    # A header takes two bytes at least, so a larger count than bytes is a lie that must not be allocated.
     if not 0 <= count <= end - position:
         raise CorruptBatchError(f"{count} headers in {end - position} bytes")
     headers: list[tuple[str, bytes | None]] = []

@@ -13,6 +13,7 @@ LONG_BYTES_MAX = 10
 
 def varint_size(value: int) -> int:
     """Count the bytes that `write_varint` adds for this value."""
+    # Zigzag: small negative numbers become small positive ones. Shifted by 63, a negative number is all ones.
     zigzag = (value << 1) ^ (value >> 63)
     return max(1, (zigzag.bit_length() + 6) // 7)
 
@@ -49,6 +50,7 @@ def _read(buffer: Buffer, position: int, end: int, bytes_max: int, bits: int) ->
         position += 1
         raw |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
+            # The last byte has room for more bits than are left of the number.
             if raw >> bits:
                 raise CorruptBatchError(f"a varint does not fit {bits} bits")
             return (raw >> 1) ^ -(raw & 1), position

@@ -82,6 +82,7 @@ class Channel:
         self.close(why)
 
     def _take(self, frame: memoryview) -> None:
+        # A broker answers in the order of the requests, so an answer belongs to the oldest one that waits.
         (correlation_id,) = _LENGTH.unpack_from(frame)
         if not self._waiting or self._waiting[0][0] != correlation_id:
             raise ProtocolError(f"an answer to {correlation_id}, which nobody asked")

@@ -85,6 +85,7 @@ class Client:
         if place not in self._led:
             await self._learn(place[0])
         led = self._led.get(place)
+        # Metadata may name a leader whose address it does not list, when that broker has just been fenced.
         if led is None or led.leader not in self._nodes:
             self._led.pop(place, None)
             raise ConnectionFailure(f"nobody leads {place[0]}-{place[1]}")
@@ -116,6 +117,7 @@ class Client:
         address = self._coordinators[kind, key]
         try:
             return await (await self.channel(address)).ask(request, response, version, REQUEST_MS_MAX)
+        # It may have died or moved. The next attempt asks any broker who it is now.
         except ConnectionFailure:
             self.forget_coordinator(kind, key)
             raise

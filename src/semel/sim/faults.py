@@ -118,6 +118,7 @@ class LoseMessages(Fault):
         api = self.rng.choice((None, *APIS))
         action = self.action()
         self.hook = self.stage.cluster.intercept(api, action, times=self.rng.integer(1, 3))
+        # Told when it fires and not when it is armed: a hook that meets nothing has broken nothing.
         self.hook.on_fire.append(lambda seen: self.tell(f"broker {seen.broker_id}, request {seen.api_key}: {action}"))
 
     def action(self) -> Action:
@@ -247,6 +248,7 @@ class MoveLeader(Fault):
             return
         try:
             self.stage.cluster.move_leader(topic, index, target)
+        # The target may be dead or not in sync, or no controller is there: then nothing has changed.
         except (ConfigError, Refused):
             return
         self.tell(f"broker {target} leads {topic}-{index}")
@@ -281,6 +283,7 @@ class FullDisk(Fault):
         """Fill any broker's disk."""
         self.broker_id = self.rng.integer(1, len(self.stage.worlds) - 1)
         disk = self.stage.worlds[self.broker_id].disk
+        # A few bytes may be left: small files still fit then, and larger appends do not.
         disk.capacity_bytes -= max(disk.free_bytes("/") - self.rng.integer(0, 2000), 0)
         self.tell(f"disk of broker {self.broker_id} is full")
 
@@ -324,6 +327,7 @@ class AtRequest(Fault):
 
     async def inject(self) -> None:
         """Wait for the request; the fault strikes within a few milliseconds of it."""
+        # Under this one's name, so that the history counts what was drawn.
         self.inner = self.rng.choice(INNER)(self.stage, self.rng, self.kind)
         self._delay_ms = self.rng.uniform(0, AT_REQUEST_MS_MAX)
         # A delay of nothing: it changes nothing and tells when such a request comes.
@@ -336,6 +340,7 @@ class AtRequest(Fault):
 
     def _strike(self) -> None:
         if self.inner is not None:
+            # Kept, since asyncio itself holds its tasks by weak references only.
             self._striking = asyncio.get_running_loop().create_task(self.inner.inject())
 
     async def undo(self) -> None:
@@ -347,6 +352,7 @@ class AtRequest(Fault):
             await inner.undo()
 
 
+# A kill stands here twice, so that it is drawn twice as often.
 INNER: tuple[type[Fault], ...] = (KillBroker, KillBroker, PauseBroker, CutLink, MoveLeader, KillController)
 
 KINDS: dict[str, type[Fault]] = {

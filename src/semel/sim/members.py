@@ -105,6 +105,7 @@ class Member(Activity):
 
     async def _sync(self, generation: int, members: Sequence[str]) -> Joined | None:
         """The leader of the generation gives each member every n-th partition."""
+        # Only the leader has been told the members; for everybody else there are no shares to hand in.
         shares = {name: range(number, len(self._places), len(members)) for number, name in enumerate(members)}
         request = SyncGroupRequest(
             group_id=self._group,

@@ -66,6 +66,7 @@ async def commit_offset(client: Client, act: CommitOffset, *, generation: int = 
     else:
         code = ErrorCode(answer.topics[0].partitions[0].error_code)
         act = replace(act, coordinator=client.coordinator_of(GROUP, act.group))
+        # Any other error may hide a commit that was written and not confirmed.
         outcome = Outcome.FAILED if code in NOT_COMMITTED else Outcome.UNKNOWN if code else Outcome.OK
         if code:
             error = code.name

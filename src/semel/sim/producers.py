@@ -93,6 +93,7 @@ class IdempotentProducer(Activity):
         return False
 
     async def _start(self, deadline_ms: float) -> Sender | None:
+        # Any broker gives out producer ids: without a transactional id no coordinator is needed.
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         while self.client.clock.monotonic_ms() < deadline_ms:
             try:

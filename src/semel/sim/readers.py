@@ -128,6 +128,7 @@ class ReadingClient(Activity):
             read = await self._reader.fetch(place, position)
             starts_over = self.client.rng.chance(START_OVER_CHANCE if read is not None else LOST_START_OVER_CHANCE)
             if starts_over:
+                # From the first offset again: what was read once must still be there.
                 self._positions[place] = 0
             elif read is not None:
                 self._positions[place] = read.offset_next

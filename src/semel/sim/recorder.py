@@ -42,5 +42,6 @@ class Recorder:
         """The same for the same history, byte for byte."""
         whole = hashlib.sha256()
         for op in self.ops:
+            # `repr` of a dataclass shows every field in a fixed order, so equal histories are equal bytes.
             whole.update(repr(op).encode())
         return whole.hexdigest()

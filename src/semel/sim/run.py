@@ -63,6 +63,7 @@ def run_seed(seed: int) -> SimResult:
     stuck = ""
 
     async def main(loop: VirtualLoop) -> None:
+        # Kept outside: after a run that got stuck its history is still there to be shown.
         stages.append(Stage(loop, options, brokers=BROKERS))
         await _play(stages[0])
 

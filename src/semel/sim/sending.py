@@ -26,9 +26,11 @@ from semel.sim.channel import Channel
 from semel.sim.client import REQUEST_MS_MAX, Attempts, Client
 
 PRODUCE_VERSION = 12
+# As many as a broker remembers of one producer: an older batch that comes again could not be recognised.
 IN_FLIGHT_MAX = 5
 PRODUCE_MS_MAX = 1_000
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+# A broker answers these before it appends. NOT_ENOUGH_REPLICAS_AFTER_APPEND, for one, is not among them.
 SURELY_NOT = FENCED | {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -77,6 +79,7 @@ class Outgoing:
     def judge(self, row: PartitionProduceResponse, *, is_first: bool) -> None:
         """Take the broker's answer; a gap behind an unacknowledged batch is no verdict on this one."""
         code = ErrorCode(row.error_code)
+        # A duplicate was written by an earlier attempt, so it is done.
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self.acknowledged, self.base_offset = True, row.base_offset
             return
@@ -132,11 +135,13 @@ class Sender:
         try:
             channel, _ = await self._client.leader_of(place)
         except ConnectionFailure as error:
+            # Nothing was sent this time, so no batch of the window becomes uncertain.
             window[0].attempts.error = error.summary
             return
         if self._acks == 0:
             for one in window:
                 channel.tell(self._request(place, one), PRODUCE_VERSION)
+                # With acks=0 a record that was sent counts as done, whatever becomes of it.
                 one.acknowledged = True
             return
         await asyncio.gather(*(self._exchange(channel, place, one, one is window[0]) for one in window))

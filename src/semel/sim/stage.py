@@ -111,6 +111,7 @@ class Stage:
 
     def look_inside(self) -> None:
         """Write down what every running replica holds at this moment."""
+        # No await in between: all replicas are seen at one moment, or they could not be compared.
         for broker_id, broker in sorted(self.cluster.brokers.items()):
             for place, partition in sorted(broker.replicas.items()):
                 batches = tuple(

@@ -144,6 +144,7 @@ class Transactions(Activity):
                     return True
                 attempts.refused(code, surely=code in FENCED)
                 self.client.forget_coordinator(GROUP, self._id)
+                # Only an abort is left, and the caller sees to that.
                 if not code.retriable:
                     break
             await self.client.pause()

@@ -110,6 +110,7 @@ def settings_of(cluster: WireCluster, kind: ResourceKind, name: str, deadline: D
             what = f"asking for the settings of {kind.name.lower()} {name}"
             raise error_of(result.error_code, what, result.error_message)
     rows = (row for result in answer.results for row in result.configs)
+    # Brokers answer null for what is secret; it is left out here too, whatever a broker may send.
     return {row.name: row.value for row in rows if row.value is not None and not row.is_sensitive}
 
 
@@ -152,6 +153,7 @@ def _newer_group(cluster: WireCluster, group: str, deadline: Deadline) -> GroupI
     )
     try:
         (row,) = ask_coordinator(cluster, request, deadline).groups
+    # A broker that cannot be asked has no groups of that protocol.
     except UnsupportedVersionError:
         return None
     except BrokerError as error:
@@ -168,6 +170,7 @@ def delete_group(cluster: WireCluster, group: str, deadline: Deadline) -> None:
         key=group,
         message=DeleteGroupsRequest(groups_names=[group]),
         response=DeleteGroupsResponse,
+        # Also after a lost answer: the second attempt finds nothing, and that is what was wanted.
         codes=lambda answer: [row.error_code for row in answer.results if not is_missing(row.error_code)],
         what=f"deleting group {group!r}",
     )

@@ -47,6 +47,7 @@ def error_of(number: int, what: str, detail: str | None = None, outcome: Outcome
     """Make the error for a code; `what` says what was asked, as in "writing to orders-3"."""
     code = code_of(number)
     name = code.name if code == number else f"error {number}"
+    # INVALID_PRODUCER_EPOCH is what older brokers and partition leaders say for the same thing.
     if code in FENCED:
         because = detail or "a newer owner of the same transactional id has taken over, or the transaction timed out"
         return FencedError(f"{what}: {name}", code=number, outcome=outcome, because=because)

@@ -72,6 +72,8 @@ class Channel:
         first = 0
         while first < len(buffers):
             self._socket.settimeout(_seconds(deadline))
+            # The system may take any number of bytes, and stop in the middle of a buffer: what
+            # is left of it goes first next time.
             count = self._socket.sendmsg(buffers[first : first + PARTS_MAX])
             while first < len(buffers) and count >= len(buffers[first]):
                 count -= len(buffers[first])
@@ -104,6 +106,7 @@ class Channel:
         return size
 
     def _read_exactly(self, size: int, deadline: Deadline) -> memoryview:
+        # One buffer of the right size, filled in place: a fetch of many megabytes is never copied together.
         whole = view = memoryview(bytearray(size))
         while view:
             self._socket.settimeout(_seconds(deadline))

@@ -159,6 +159,7 @@ class WireCluster:
         """Give a connection to whichever broker can be reached; tries all of them until the deadline."""
         backoff = self.backoff(deadline)
         while True:
+            # Any open connection will do, so a question costs no new one.
             idle = [each for each in self._own.pool.idle_ones() if str(each.address) not in self._own.doubted]
             if idle:
                 return idle[0]
@@ -175,6 +176,7 @@ class WireCluster:
             backoff.wait(none_reached)
 
     def _candidates(self) -> list[BrokerAddress]:
+        # The bootstrap addresses stay candidates for ever: all brokers that were known may have been replaced.
         bootstrap = [BrokerAddress(id=NO_BROKER, host=host, port=port) for host, port in self.settings.bootstrap]
         pool, doubted = self._own.pool, self._own.doubted
         return sorted(
@@ -246,6 +248,7 @@ _shared: dict[tuple[int, WireSettings], WireCluster] = {}
 
 def shared_cluster(settings: WireSettings) -> WireCluster:
     """Give this process's one cluster for these settings: connections outlive a Spark task in a reused worker."""
+    # By process: a forked child finds its parent's entries here, with sockets that are not its own.
     return _shared.setdefault((os.getpid(), settings), WireCluster(settings))
 
 

@@ -83,6 +83,8 @@ class Connection:
         request = ApiVersionsRequest(client_software_name="semel", client_software_version="0.1")
         self._write(request, API_VERSIONS_VERSION, deadline)
         body = self._channel.read_frame(deadline)
+        # Looked at before anything is decoded: version 0 and version 3 both begin with the error code, behind
+        # 4 bytes of correlation id (KIP-511).
         (code,) = struct.unpack_from(">h", body, 4) if len(body) >= 6 else (0,)
         if code == ErrorCode.UNSUPPORTED_VERSION:
             # A broker that does not know the version answers in the first one.
@@ -103,6 +105,7 @@ class Connection:
                 because=f"it offers {', '.join(shaken.mechanisms) or 'no mechanism'}",
             )
         exchange = exchange_for(sasl)
+        # A generator speaks the client's half: what it yields is sent, and it is given the broker's answer.
         token = next(exchange)
         try:
             while True:
@@ -167,6 +170,7 @@ class Connection:
         return decode(sent.response, frame[start:], sent.version)
 
     def _write(self, request: Message, version: int, deadline: Deadline) -> None:
+        # An int32 on the wire; after the largest it begins at 0 again.
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         header = RequestHeader(
             request_api_key=request.API_KEY,

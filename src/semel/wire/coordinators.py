@@ -83,6 +83,7 @@ def ask_coordinator(cluster: WireCluster, request: Request[R], deadline: Deadlin
 
 def _ask_once(cluster: WireCluster, request: Request[R], deadline: Deadline) -> R:
     connection = cluster.coordinator_connection(request.kind, request.key, deadline)
+    # Asked at every attempt: another broker may coordinate now, and know other versions.
     version = connection.version_of(type(request.message), request.version_max)
     if version < request.version_min:
         raise UnsupportedVersionError(

@@ -180,6 +180,7 @@ class _Round:
                 self._miss(failure, leaders[leader])
 
     def _send(self, leader: int, connection: Connection, partitions: tuple[TopicPartition, ...]) -> None:
+        # All or none: one request has one version, and it names topics either by id or by name.
         by_id = all(partition.topic in self._topic_ids for partition in partitions)
         sent = connection.send(
             self._request(partitions),

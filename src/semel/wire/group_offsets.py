@@ -67,6 +67,8 @@ def committed_offsets(
             response=OffsetFetchResponse,
             codes=_fetch_codes,
             what=f"reading the offsets of group {group!r}",
+            # An older broker would pass over `require_stable` and give an offset
+            # that is about to be replaced (KIP-447).
             version_min=STABLE_VERSION_MIN if require_stable else ALL_TOPICS_VERSION_MIN,
             version_max=NAMES_VERSION_MAX,
         ),

@@ -49,6 +49,7 @@ def ask_leaders(
     answers: dict[TopicPartition, V] = {}
     backoff = cluster.backoff(deadline)
     while len(answers) < len(wanted):
+        # Only those without an answer: what was answered stays, so a leader that moves costs one partition and not all.
         left = {partition: value for partition, value in wanted.items() if partition not in answers}
         round_ = _Round(cluster, question, deadline)
         answers |= round_.run(left)
@@ -107,6 +108,7 @@ class _Round(Generic[Q, R, V]):
     def _read(self, response: R, asked: tuple[TopicPartition, ...]) -> dict[TopicPartition, V]:
         answers: dict[TopicPartition, V] = {}
         for row in self._question.rows(response):
+            # A broker that answers for more than it was asked must not overwrite what the right leader says.
             if row.partition not in asked:
                 continue
             if not row.error_code:

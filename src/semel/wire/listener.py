@@ -44,6 +44,8 @@ def look_at(address: BrokerAddress) -> Listener:
     try:
         connection = Connection.open(address, settings, deadline)
     except SemelError as failure:
+        # A port that wants TLS closes on plain bytes, which looks the same as no Kafka
+        # at all. A handshake tells them apart.
         tls = _tls_version(address)
         return Listener(address=address, tls=tls, unreachable="" if tls else failure.summary)
     try:

@@ -21,6 +21,7 @@ ABSENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_A
 def metadata_request(names: Collection[str] | None) -> MetadataRequest:
     """Ask for these topics, or for all; asking creates none."""
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    # A misspelt topic must be an error here, and not a new topic with default settings.
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 

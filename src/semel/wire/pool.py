@@ -40,6 +40,8 @@ class ConnectionPool:
         """Give this thread's connection, made now if need be."""
         own = self._own()
         found = own.get((address, lane))
+        # A broker closes idle connections. Noticed before the request leaves, that
+        # costs a reconnect and no doubt about it.
         if found is not None and found.usable:
             return found
         if found is not None:

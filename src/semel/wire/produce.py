@@ -208,6 +208,7 @@ class _Sender:
         for queue in queues:
             if not queue.may_send(UNDER_WAY_MAX):
                 continue
+            # One batch for each partition in a request: a broker takes no more.
             batch = queue.waiting[0]
             if chosen and size_bytes + batch.size_bytes > self._request_bytes_max:
                 continue
@@ -235,6 +236,7 @@ class _Sender:
         )
 
     def _receive_some(self, wait_s_max: float) -> None:
+        # Answers come in the order of sending, so of each connection only the oldest request can be answered next.
         oldest = {each.connection: each for each in reversed(self._under_way)}
         ready = wait_for_answer(list(oldest), wait_s_max)
         for connection in ready:

@@ -52,6 +52,7 @@ def exchange_for(settings: SaslSettings) -> Exchange:
 
 
 def _plain(username: str, password: str) -> Exchange:
+    # Nothing before the first NUL: the user acts for itself.
     yield f"\0{username}\0{password}".encode()
 
 
@@ -63,6 +64,7 @@ def _scram(hash_name: str, username: str, password: str) -> Exchange:
     server_first = _text((yield f"n,,{bare}".encode()))
     nonce, salt, iterations = _read_server_first(server_first, own_nonce)
     salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    # "n,," says that there is no channel binding. It is sent again under the proof, so that nobody can have changed it.
     unproven = f"c={base64.b64encode(b'n,,').decode()},r={nonce}"
     signed = f"{bare},{server_first},{unproven}".encode()
     proof = base64.b64encode(_proof(hash_name, salted, signed)).decode()

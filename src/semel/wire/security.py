@@ -92,6 +92,7 @@ def _check_used(given: Mapping[str, str], unused: tuple[str, ...], mechanism: Sa
 
 
 def _mechanism(given: Mapping[str, str]) -> SaslMechanism:
+    # The plural is librdkafka's name for it, and takes one mechanism all the same.
     text = given.get("sasl.mechanism") or given.get("sasl.mechanisms", "")
     try:
         return SaslMechanism(text.upper())
@@ -118,6 +119,7 @@ def _login(given: Mapping[str, str]) -> tuple[str, str]:
     found = {"username": given.get("sasl.username", ""), "password": given.get("sasl.password", "")}
     if "sasl.jaas.config" in given:
         module, options = parse_jaas(given["sasl.jaas.config"])
+        # A delegation token (KIP-48) logs in by SCRAM with an extra attribute, which is not sent here.
         if options.get("tokenauth", "false").lower() == "true" or module not in _PASSWORD_MODULES:
             raise ConfigError(f"login module {module} is not supported", you_want=" | ".join(_PASSWORD_MODULES))
         found |= options
@@ -126,6 +128,7 @@ def _login(given: Mapping[str, str]) -> tuple[str, str]:
             "SASL needs a user name and a password",
             you_want=f"{PREFIX}sasl.username and {PREFIX}sasl.password, or {PREFIX}sasl.jaas.config",
         )
+    # PLAIN puts a NUL between its fields (RFC 4616): another one inside a field would shift them.
     if "\0" in found["username"] + found["password"]:
         raise ConfigError("the SASL user name or password has a NUL character")
     return found["username"], found["password"]
@@ -175,6 +178,7 @@ class TlsSettings:
 
 def _pem_file(given: Mapping[str, str], store: str) -> str:
     location = given.get(f"{store}.location", "")
+    # Java's default type is JKS. Whoever names a PEM file without a type means PEM all the same.
     kind = given.get(f"{store}.type", "PEM" if _looks_like_pem(location) else "JKS").upper()
     if kind != "PEM":
         raise ConfigError(
@@ -204,6 +208,7 @@ def _looks_like_pem(location: str) -> bool:
 
 def _checks_host(given: Mapping[str, str]) -> bool:
     text = given.get("ssl.endpoint.identification.algorithm", "https").lower()
+    # Java turns the check off by an empty text, librdkafka by `none`.
     if text not in ("", "none", "https"):
         raise ConfigError(
             f"option {PREFIX}ssl.endpoint.identification.algorithm is {text!r}", you_want="https, or empty for none"
@@ -237,6 +242,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
         if option is None:
             raise _malformed('an option is not of the form name="value"')
         quoted = option["quoted"]
+        # In Java's file format a backslash protects the character behind it, a quote in a password for one.
         options[option["name"]] = _ESCAPE.sub(r"\1", quoted) if quoted is not None else option["bare"]
         position = option.end()
     return entry["module"].rsplit(".", 1)[-1], options

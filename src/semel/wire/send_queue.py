@@ -101,6 +101,7 @@ class PartitionQueue:
     def put_back(self, batch: QueuedBatch, failure: SemelError) -> None:
         """This batch has to go again."""
         self.under_way -= 1
+        # Answers of several connections come in any order; the batches go again in that of their sequences.
         insort(self.failed, batch, key=lambda each: each.number)
         self.failure = failure
         self._resume()
@@ -111,6 +112,7 @@ class PartitionQueue:
 
     def _resume(self) -> None:
         if not self.under_way and self.failed:
+            # Back in front, lowest number first: a leader takes sequences in order only.
             self.waiting.extendleft(reversed(self.failed))
             self.failed.clear()
 

@@ -86,6 +86,7 @@ _NUMBERS = {
 
 def _number(given: Mapping[str, str], name: str) -> int:
     text = given[name].strip()
+    # `int` would take "1_000", "+5" and digits of other scripts, none of which a user means.
     value = int(text) if text.isascii() and text.isdecimal() else 0
     if not 1 <= value <= MS_MAX:
         raise ConfigError(f"option {PREFIX}{name} is {text!r}", you_want=f"a whole number from 1 to {MS_MAX}")

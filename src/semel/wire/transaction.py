@@ -74,14 +74,14 @@ class TransactionClient:
             return None if self._commit_asked else False
         return self._ended
 
-    def begin(self, deadline: Deadline, *, anew: bool = False) -> ProducerIdentity:
+    def begin(self, deadline: Deadline, *, new_owner: bool = False) -> ProducerIdentity:
         """Take a new producer epoch: fences every earlier owner and aborts what it left open.
 
         The first call takes over unconditionally. Later ones send the producer id and epoch of the last (KIP-360): when
-        somebody newer took over meanwhile they are refused with FencedError, instead of fencing the newer one. `anew`
-        takes over unconditionally again, which is right after our own transaction timed out.
+        somebody newer took over meanwhile they are refused with FencedError, instead of fencing the newer one.
+        `new_owner` takes over unconditionally again, which is right after our own transaction timed out.
         """
-        mine = None if anew else self.identity
+        mine = None if new_owner else self.identity
         message = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -162,6 +162,8 @@ class TransactionClient:
                 self._add_offsets(group, offsets, deadline)
             asked = self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline)
             before = committed_offsets(self._cluster, group, deadline=deadline, require_stable=False)
+            # If the coordinator moved in between, the answer may come from another
+            # one than took the offsets: once more.
             if self._cluster.coordinator(CoordinatorKind.GROUP, group, deadline) == asked:
                 return before
 
@@ -226,6 +228,7 @@ class TransactionClient:
             return
         try:
             self._ask_for_end(deadline, commit=commit)
+        # Its outcome is right already: `ask_coordinator` knows whether an earlier attempt had no answer.
         except FencedError:
             raise
         except BrokerError as error:

@@ -39,6 +39,7 @@ def _failure(address: BrokerAddress, why: str, hint: str = "") -> ConnectionFail
 
 def _encrypted(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, limit: Deadline) -> socket.socket:
     try:
+        # Without a handshake for now: it comes below, under a timeout of its own.
         wrapped = tls_context(tls).wrap_socket(
             plain, server_hostname=address.host, do_handshake_on_connect=False, suppress_ragged_eofs=True
         )
@@ -73,6 +74,7 @@ def tls_context(tls: TlsSettings) -> ssl.SSLContext:
     """Make the TLS context once for each settings: reading the authorities takes milliseconds."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls.tls13_only else ssl.TLSVersion.TLSv1_2
+    # Without it the certificate of any other host of the same authority would do.
     context.check_hostname = tls.check_host
     _load_authorities(context, tls)
     if tls.certificate_file:

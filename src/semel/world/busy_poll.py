@@ -38,6 +38,7 @@ class BusyPoll:
     def arrived(self) -> None:
         """Something came and was dealt with; what comes next is expected soon if that was so the last times."""
         now_ns = self._now_ns()
+        # Twice the time of polling, so that a client which is a little slower once does not end the streak.
         self._streak = self._streak + 1 if now_ns - self._quiet_since_ns < 2 * POLL_NS else 0
         self._quiet_since_ns = now_ns
         if self._streak >= STREAK_MIN and not self.is_polling:
@@ -46,6 +47,7 @@ class BusyPoll:
 
     def _turn(self) -> None:
         if self._now_ns() - self._quiet_since_ns < POLL_NS:
+            # Lets any other thread that waits for this core run first; it returns at once when there is none.
             os.sched_yield()
             self._loop.call_soon(self._turn)
         else:

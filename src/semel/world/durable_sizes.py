@@ -24,6 +24,7 @@ class DurableSizes:
     def shortened(self, path: StrPath, size_bytes: int) -> None:
         """A file was opened or cut: no more than this is synced, and all of it unless something else is known."""
         name = os.fspath(path)
+        # What was there before the first opening counts as safe: nobody here has written it.
         self._sizes[name] = min(self._sizes.get(name, size_bytes), size_bytes)
 
     def synced(self, path: StrPath, size_bytes: int) -> None:
@@ -48,6 +49,7 @@ class DurableSizes:
         if before in self._sizes:
             self._sizes[after] = self._sizes.pop(before)
             return
+        # A folder: every file below it moves along.
         start = before + os.sep
         for name in [name for name in self._sizes if name.startswith(start)]:
             self._sizes[after + name.removeprefix(before)] = self._sizes.pop(name)

@@ -51,6 +51,7 @@ class FrameReader:
 
     async def read_frame(self) -> memoryview | None:
         """Give the next frame without its length; None at a clean end, or after this end was closed."""
+        # The reader is done with the last frame when it asks for the next.
         if self._given_bytes:
             self._pool.give_back(self, self._given_bytes)
             self._given_bytes = 0
@@ -80,6 +81,7 @@ class FrameReader:
         partial = self._partial
         if partial is None:
             head = len(self._head)
+            # The bytes of a length that was cut in two go in front of what arrives next.
             self._scratch[:head] = self._head
             return self._scratch_view[head:]
         if self._partial_filled == len(partial):
@@ -109,6 +111,7 @@ class FrameReader:
 
     def _is_answered_at_once(self) -> bool:
         answer_at_once, reader = self._answer_at_once, self._reader
+        # Only while the reader waits and nothing is queued before it: answers leave in the order of the requests.
         if answer_at_once is None or len(self._frames) > 1 or reader is None or reader.done():
             return False
         frame = self._frames.popleft()
@@ -123,6 +126,7 @@ class FrameReader:
         scratch, position = self._scratch, 0
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(scratch, position)
+            # Before anything is reserved: the length is four bytes that a stranger has sent.
             if not 0 <= length <= self._frame_bytes_max:
                 self._refuse(length)
                 return

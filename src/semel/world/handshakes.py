@@ -43,6 +43,7 @@ class TlsServer:
         family, kind, protocol, _, address = found[0]
         listening = socket.socket(family, kind, protocol)
         try:
+            # A broker that is restarted takes its old port, on which connections of its last life may still be closing.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.setblocking(False)
             listening.bind(address)
@@ -78,6 +79,7 @@ class TlsServer:
                 except OSError:  # the process has no descriptor left, or the peer is gone already
                     await asyncio.sleep(WITHOUT_DESCRIPTORS_S)
                     continue
+                # Counted before the handshake, and given back if that comes to nothing.
                 if self._tasks.is_taken():
                     self._begin(self._shake_hands(accepted, context, frame_bytes_max))
                 else:

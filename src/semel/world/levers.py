@@ -39,6 +39,7 @@ class ClockLevers(Protocol):
 
 def disk_levers(world: World) -> DiskLevers:
     """Give the levers of this world's disk."""
+    # By what it can do: the twins have the same levers and share no class.
     if not hasattr(world.disk, "crash"):
         raise ConfigError(f"a {type(world.disk).__name__} cannot be made to fail")
     return cast("DiskLevers", world.disk)

@@ -76,6 +76,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         when += self._ties.uniform(0, TIE_BREAK_S_MAX)
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
+        # The count stands before the handle: two timers of exactly one moment keep the order in which they were set.
         heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
@@ -117,6 +118,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         if self.steps > self.steps_max:
             self._fail(f"the virtual run took more than {self.steps_max} steps", "some task may be spinning")
         ready, timers = self._ready, self._timers
+        # Cancelled timers on top would let time jump to moments at which nothing happens.
         while timers and timers[0][2]._cancelled:
             heappop(timers)
         if not ready and not self._stopping:
@@ -124,6 +126,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         due_s = self._now_s + RESOLUTION_S
         while timers and timers[0][0] < due_s:
             ready.append(heappop(timers)[2])
+        # Only what is ready now: callbacks that these add run in the next pass, as in asyncio.
         for _ in range(len(ready)):
             callback = ready.popleft()
             if not callback._cancelled:
@@ -176,6 +179,7 @@ def run_virtual(
 
 def _cancel_tasks(loop: VirtualLoop) -> None:
     """Cancel the rest, oldest first: asyncio's own runner does it in the order of a set."""
+    # Fresh limits: a run that ended by passing one could not be cleaned up otherwise.
     loop.steps_max = loop.steps + CLEANUP_STEPS_MAX
     loop.virtual_ms_max = loop.time() * 1000 + VIRTUAL_MS_MAX
     left = loop.tasks_in_order()

@@ -50,6 +50,7 @@ class OpenFiles:
             if users is None:
                 return False
             self._users[file] = users + 1
+            # Used just now, so it is the last to be closed.
             self._users.move_to_end(file)
             return True
 
@@ -79,6 +80,7 @@ class OpenFiles:
         while len(self._users) > wanted and tries:
             tries -= 1
             file, users = next(iter(self._users.items()))
+            # A call uses it: its turn comes after all the others.
             if users:
                 self._users.move_to_end(file)
             else:

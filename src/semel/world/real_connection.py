@@ -50,6 +50,8 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         self.peer = _address_text(transport.get_extra_info("peername"))
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            # Answers are written whole. Nagle's algorithm would hold a short one back
+            # until the last one is acknowledged.
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._on_made is not None:
             self._on_made(self)
@@ -62,6 +64,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Asyncio's call: the peer sends no more. Answers to what it sent before can still go out, except under TLS."""
         self._end_of_stream()
+        # True keeps the sending half open, which asyncio cannot do under TLS.
         return self._transport.get_extra_info("sslcontext") is None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -136,6 +139,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         self._release()
         self._stop_reading_here()
         self._transport.close()
+        # The transport closes when all is sent; a peer that never reads would keep it open for ever.
         self._linger = asyncio.get_running_loop().call_later(LINGER_MS_MAX / 1000, self.abort)
 
     def abort(self) -> None:

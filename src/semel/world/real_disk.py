@@ -68,11 +68,13 @@ class RealFile:
         """Write all buffers at the end, or raise and leave the file as it was; the position they start at."""
         fd = self._begin()
         try:
+            # Bytes of an append that failed could not be cut off then. Nothing may be written behind them.
             if self._torn:
                 self._cut_torn_bytes(fd)
             if self._disk.room_bytes is not None:
                 self._disk.take_room(sum(map(len, buffers)))
             start = self._size_bytes
+            # Until the write is known to be whole, the file may be longer than it should be.
             self._torn = True
             try:
                 written = _write_all(fd, start, buffers)
@@ -168,6 +170,7 @@ class RealFile:
 
     def _sync_descriptor(self, fd: int, size_bytes: int) -> None:
         if self._sync_error is not None:
+            # For as long as the file is open: nobody knows which bytes reached the disk. A restart reads what is there.
             raise OSError(*self._sync_error.args)
         try:
             os.fsync(fd)
@@ -262,6 +265,7 @@ class RealDisk:
     def rename(self, old: StrPath, new: StrPath) -> None:
         """Give a file or folder another name, atomically; an existing file is replaced."""
         before, after = os.fspath(old), os.fspath(new)
+        # The file that is replaced loses its name, and whoever has it open reads on.
         self._keep_open([after])
         Path(old).replace(new)
         self.durable.renamed(old, new)
@@ -287,6 +291,7 @@ class RealDisk:
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+        # The new name stands in the folder, which has to be synced as well.
         _sync_folder(target.parent)
         self.durable.synced(target, len(data))
 
@@ -312,6 +317,7 @@ def _write_all(fd: int, position: int, buffers: Sequence[Buffer]) -> int:
     """Write every byte; how many there were."""
     if len(buffers) <= IOV_MAX:
         wanted = sum(map(len, buffers))
+        # Nearly always one call takes all.
         if os.pwritev(fd, buffers, position) == wanted:
             return wanted
     return _write_in_pieces(fd, position, buffers)

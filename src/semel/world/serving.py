@@ -115,6 +115,7 @@ class ConnectionTasks:
         try:
             await self._serve_logged(connection)
             connection.close()
+            # The last answer may still be on its way: the connection counts until it is gone.
             await connection.wait_lost()
         finally:
             connection.abort()

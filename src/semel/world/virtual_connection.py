@@ -60,6 +60,7 @@ class Pipe:
 
     def pump(self) -> None:
         """Deliver what is due, as far as the receiver takes it; set a timer for the rest."""
+        # While a timer waits for the first piece nothing behind it may arrive: a stream keeps its order.
         while self._pieces and self._timer is None and not self.receiver.reading_paused and not self._is_held(self):
             due, piece = self._pieces[0]
             if due > self._loop.time():
@@ -77,6 +78,7 @@ class Pipe:
     def _cut(self, data: bytes) -> list[bytes]:
         if len(data) > 1 and self._rng.chance(CUT_IN_TWO_CHANCE):
             middle = self._rng.integer(1, len(data) - 1)
+            # TCP keeps no borders between writes, so a reader must cope with any cut.
             return [data[:middle], data[middle:]]
         return [data]
 
@@ -175,6 +177,7 @@ class VirtualConnection(FrameReader):
         self._drop_frames()
         self._end_reading()
         self._writable.set()
+        # Bytes that nobody reads any more must still arrive: they are answered with a reset, which the peer has to see.
         self.reading_paused = False
         self._in.pump()
 

@@ -37,6 +37,7 @@ class VirtualDisk:
         With `keep_unsynced` only the programs died: every byte written is still there. Otherwise bytes that were not
         synced are lost, or with `torn` a part of them that the seed decides, perhaps ending in zeros.
         """
+        # Files in sorted order below: the draws of one seed must meet the same files.
         self._crashes += 1
         return sum(
             self._files[path].crash(self._rng, keep_unsynced=keep_unsynced, torn=torn) for path in sorted(self._files)
@@ -60,6 +61,7 @@ class VirtualDisk:
                 raise _os_error(errno.ENOENT, key)
             self._need_folder(key.parent)
             self._files[key] = Inode()
+        # A file that was opened before a crash belongs to a process that is dead.
         opened_at = self._crashes
         return VirtualFile(self._files[key], str(key), reserve=self._reserve, alive=lambda: self._crashes == opened_at)
 
@@ -169,6 +171,7 @@ class VirtualDisk:
         return sum(len(inode.data) for inode in self._files.values())
 
     def _reserve(self, more_bytes: int) -> None:
+        # The sum over all files is computed only where there is a limit, since appends are many.
         if self.capacity_bytes < UNLIMITED_BYTES and self._used_bytes() + more_bytes > self.capacity_bytes:
             self.refused_writes += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

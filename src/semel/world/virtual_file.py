@@ -60,6 +60,7 @@ class Inode:
         """Make durable what was noted, unless a sync that began later is done already."""
         if sync not in self._pending:
             return
+        # Those that began earlier are covered by this one. If they end later, they must not bring older bytes back.
         del self._pending[: self._pending.index(sync) + 1]
         self._durable[sync.position :] = sync.tail
         self._dirty_from = min(sync.changed_from, len(self._durable))
@@ -78,6 +79,7 @@ class Inode:
         return max(len(written) - len(self.data), int(self.data != written))
 
     def _torn(self, rng: Rng) -> bytearray:
+        # Below `_dirty_from` everything is durable, so a crash can only cut behind it.
         cut = rng.integer(self._dirty_from, max(self._dirty_from, len(self.data)))
         result = self.data[:cut] + self._durable[cut:]
         # Only bytes that were never synced may turn to zeros.

@@ -54,6 +54,7 @@ class VirtualNetwork:
         """End all splits; what waited goes on."""
         self._splits.clear()
         self._healed.set()
+        # A new one for the next split: whoever waited for the old one has been woken.
         self._healed = asyncio.Event()
         held, self._held = self._held, {}
         for pipe in held:
@@ -79,6 +80,7 @@ class VirtualNetwork:
 
     async def dial(self, source: str, target: str, port: int) -> "VirtualListener":
         """Wait for one round trip, and for the end of a split if there is one; OSError when nobody listens."""
+        # Either direction: a handshake needs both. In a loop, since another split may come before this task runs.
         while {(source, target), (target, source)} & self._splits:
             await self._healed.wait()
         await asyncio.sleep((self._draw_latency_ms() + self._draw_latency_ms()) / 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -70,6 +71,20 @@ def test_restart_broker(cluster: Cluster) -> None:
     with injected(cluster, RestartBroker(broker=2)) as fault:
         assert fault.fired == 1
         assert cluster.core.brokers[2] is not before
+
+
+def test_a_broker_whose_port_is_taken_can_be_started_later(cluster: Cluster) -> None:
+    port = cluster.core.brokers[2].node.port
+    cluster.kill(2)
+    cluster.run(lambda core: core.wait_dead(2))
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(Exception, match="in use"):
+            cluster.restart(2)
+    cluster.restart(2)
+    assert 2 in cluster.core.brokers
 
 
 def test_pause_broker(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ def judge(history: Sequence[Op]) -> Judgement:
     visible = {value for records in final.values() for _, value in records}
     parts: dict[str, list[Send]] = defaultdict(list)
     for op, send in acts(history, Send):
+        # A send that failed for good is part of no transaction, so nobody misses it.
         if send.transaction and op.outcome is not Outcome.FAILED:
             parts[send.transaction].append(send)
     breaches = [breach for name, sends in parts.items() if (breach := _torn_records(name, sends, visible)) is not None]
@@ -45,6 +46,7 @@ def _torn_offsets(parts: dict[str, list[Send]], visible: set[str], history: Sequ
         if not commit.transaction or op.outcome is not Outcome.OK or key not in last:
             continue
         shown = any(send.value in visible for send in parts.get(commit.transaction, ()))
+        # A higher one is fine: a later transaction has moved it on.
         if shown and last[key] < commit.offset_next:
             text = f"{commit.transaction} is visible, its offset {commit.offset_next} is not: {last[key]} is committed"
             breaches.append(Breach(kind=Inconsistency.TORN, text=text))

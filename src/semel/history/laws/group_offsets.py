@@ -30,6 +30,7 @@ def judge(history: Sequence[Op]) -> Judgement:
         own = [(at, commit) for at, commit in commits if (commit.group, commit.place) == (fetched.group, fetched.place)]
         floor = max((c.offset_next for at, c in own if _is_sure(at, c, op, ends)), default=-1)
         late = {c.offset_next for at, c in own if at.outcome is Outcome.UNKNOWN}
+        # Whatever had begun when the answer came may be what the answer shows.
         asked = {c.offset_next for at, c in own if at.invoked < op.returned and _is_possible(at, c, ends)}
         if fetched.offset_next < floor and fetched.offset_next not in late:
             text = (

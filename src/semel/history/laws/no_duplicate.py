@@ -14,6 +14,7 @@ LAW = "no duplicate"
 def judge(history: Sequence[Op]) -> Judgement:
     """Count values in the final reads; plain producers may repeat theirs."""
     sends = sends_by_value(history)
+    # read_uncommitted, which sees every copy. A read_committed reader does not see those that were aborted.
     final = final_records(history, committed=False) or {}
     counts = Counter(value for records in final.values() for _, value in records)
     once = {value: count for value, count in counts.items() if value in sends and sends[value][1].producer}

@@ -38,6 +38,7 @@ def _missing(
         if send.value not in values.get(send.place, set()):
             text = f"{send.value} was acknowledged at {shown(send.place)}@{send.offset}; {isolation} does not find it"
             yield Breach(kind=Anomaly.LOST, text=text)
+        # The offset that a producer was told is a promise too: somebody may have stored it.
         elif send.offset >= 0 and found[send.place].get(send.offset) != send.value:
             text = f"{send.value} was acknowledged at {shown(send.place)}@{send.offset}, but stands elsewhere"
             yield Breach(kind=Anomaly.LOST, text=text)

@@ -30,6 +30,7 @@ def _objection(op: Op, read: Read, sent: tuple[Op, Send] | None) -> str:
     by, send = sent
     if send.place != read.place:
         return f"it was sent to {shown(send.place)}"
+    # Only what began after the read was over; what overlaps may have been seen.
     if by.invoked > op.returned:
         return "it was sent later"
     return "its send had failed" if by.outcome is Outcome.FAILED else ""

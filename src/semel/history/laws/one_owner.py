@@ -43,6 +43,7 @@ def _late(name: str, owners: list[tuple[Op, Own]], history: Sequence[Op]) -> lis
         is_write = isinstance(op.act, EndTransaction) or (isinstance(op.act, Send) and op.act.transaction)
         if not is_write or op.outcome is not Outcome.OK:
             continue
+        # The client may have become the owner again since; then the act is rightly its own.
         own = [at for at, _ in owners if at.client == op.client and at.is_before(op)]
         newer = [
             at for at, _ in owners if own and own[-1].is_before(at) and at.client != op.client and at.is_before(op)

@@ -23,6 +23,7 @@ def judge(history: Sequence[Op]) -> Judgement:
             sent[send.producer, send.place].append((op.invoked, send))
     breaches = []
     for (_, place), sends in sent.items():
+        # By when they began: a history lists ops as they ended.
         in_order = [send for _, send in sorted(sends, key=lambda one: one[0])]
         breaches += [
             Breach(

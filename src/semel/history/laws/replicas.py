@@ -18,6 +18,7 @@ def judge(history: Sequence[Op]) -> Judgement:
     weighed = 0
     breaches: list[Breach] = []
     for together in looks.values():
+        # The one that knows most, since each pair is compared below the lower of the two high watermarks.
         first = max(together, key=lambda one: one.high_watermark)
         for other in together:
             if other is not first:

@@ -23,6 +23,7 @@ def judge(history: Sequence[Op]) -> Judgement:
         known = seen.setdefault(read.place, {})
         for offset, value in read.records:
             weighed += 1
+            # The first read of an offset decides. One that differs later proves that the log was rewritten.
             before = known.setdefault(offset, value)
             if before != value:
                 text = f"{op.client} read {value} at {shown(read.place)}@{offset}, where {before} was read earlier"

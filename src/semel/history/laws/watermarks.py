@@ -23,6 +23,7 @@ def judge(history: Sequence[Op]) -> Judgement:
             continue
         weighed += 1
         breaches += _inside(op.client, read)
+        # One client's fetches follow each other. Those of two clients overlap, and their answers have no order.
         key = (op.client, read.place, read.leader_epoch)
         if key in last:
             breaches += _between(op.client, last[key], read)

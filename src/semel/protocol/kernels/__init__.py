@@ -11,4 +11,5 @@ _MODULES = ("check", "decode", "encode", "headers", "partition")
 def preload() -> None:
     """Compile or load every kernel now."""
     for name in _MODULES:
+        # A child that is forked afterwards has the machine code already, and neither compiles nor loads it.
         import_module(f"semel.protocol.kernels.{name}")

@@ -51,6 +51,7 @@ def _prepared(folder: Path) -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
+    # `lstat`, so that a symbolic link is not followed to a folder that somebody else has prepared.
     found = folder.lstat()
     others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others_write
@@ -58,6 +59,7 @@ def _is_private(folder: Path) -> bool:
 
 def _digest() -> str:
     digest = hashlib.sha256(f"{numba.__version__} {llvm.get_host_cpu_name()}".encode())
+    # A home folder may be shared by machines with different processors: code for one could crash on another.
     digest.update(llvm.get_host_cpu_features().flatten().encode())
     for source in sorted(resources.files("semel.protocol.kernels").iterdir(), key=lambda entry: entry.name):
         if source.name.endswith(".py"):

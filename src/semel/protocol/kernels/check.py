@@ -78,6 +78,7 @@ def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  #
         if left < _LOG_OVERHEAD_BYTES:
             return row, at, 0
         length = load_big32(source, at + 8)
+        # Cut short by Fetch, which is no fault.
         if length > left - _LOG_OVERHEAD_BYTES:
             return row, at, 0
         if length < _HEADER_BYTES - _LOG_OVERHEAD_BYTES:
@@ -90,6 +91,7 @@ def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  #
         count = load_big32(source, at + 57)
         if count < 0 or last_delta < 0 or count > last_delta + 1:
             return row, at, _COUNT
+        # The last test keeps `offset_min` below from overflowing: compiled numbers wrap round silently.
         if base_offset < 0 or base_offset < offset_min or base_offset > 0x7FFFFFFFFFFFFFFF - 1 - last_delta:
             return row, at, _OFFSET_ORDER
         offset_min = base_offset + last_delta + 1

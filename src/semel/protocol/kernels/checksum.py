@@ -15,6 +15,7 @@ from semel.protocol.kernels.memory import copy_bytes, load_byte, load_item64, st
 _Lowered = tuple[Any, Any]
 
 _POLYNOMIAL_REFLECTED = 0x82F63B78
+# A multiplication takes several cycles, so the CPU is given four at a time that do not wait for each other.
 _ACCUMULATORS = 4
 _ONES = 0xFFFFFFFF
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -27,10 +28,12 @@ def block_bytes(words: int) -> int:
 
 def _words() -> int:
     """Return the widest vectors that this CPU multiplies, in 64-bit numbers; zero when it cannot."""
+    # `sse4.2` brings the crc32 instruction, `pclmul` the multiplication without carries.
     if not (cpu_has("sse4.2") and cpu_has("pclmul")):
         return 0
     if not cpu_has("vpclmulqdq"):
         return 2
+    # The wide multiplication comes for 256 bits, and for 512 where the processor has registers of that size.
     return 8 if cpu_has("avx512f") else 4
 
 
@@ -111,6 +114,7 @@ class _Folder:
         return [builder.load(place) for place in places]
 
     def _fold_vector(self, folded: Any, vector: Any) -> Any:
+        # Once for the low and once for the high halves: a multiplication takes one 64-bit number of every two.
         low, high = (
             _call(self._builder, self._name, self._vector, [folded, self._powers, ir.Constant(ir.IntType(8), half)])
             for half in (0x00, 0x11)

@@ -66,6 +66,7 @@ def _write_number(target: int, at: int, data: int, row: int, width: int) -> None
     elif width == 4:
         store_big32(target, at, load_item32(data, row))
     elif width == 2:
+        # There is no load of 16 bits in native order, so the two bytes change places one by one.
         store_byte(target, at, load_byte(data, 2 * row + 1))
         store_byte(target, at + 1, load_byte(data, 2 * row))
     else:
@@ -133,6 +134,7 @@ def _load_absolute(data: int, row: int, limbs: int) -> bool:
     for limb in range(4):
         number = load_word(data, 16 * row + 4 * limb)
         if is_negative:
+            # Two's complement: invert, and add one at the lowest limb, which the carry takes upwards.
             number = (number ^ 0xFFFFFFFF) + carry
             carry = number >> 32
             number &= 0xFFFFFFFF
@@ -151,6 +153,7 @@ def _write_numeric(numeric: Numeric, at: int, sign: int) -> int:
             break
         store_item64(groups, count, _divide(limbs))
         count += 1
+    # The weight is that of the first group, counted from the point, in groups of four digits.
     fraction = (scale + 3) // 4
     store_big16(target, at, count)
     store_big16(target, at + 2, count - fraction - 1 if count else 0)
@@ -169,6 +172,7 @@ def write_numerics(decimals: Decimals, numeric: Numeric, offsets: int) -> int:
     data, valid, start, count = decimals
     work = numeric.limbs
     factor = 1
+    # The point must lie between two groups, so numbers are made longer until their scale is a multiple of four.
     for _ in range((4 - numeric.scale % 4) % 4):
         factor *= 10
     at = 0

@@ -88,6 +88,7 @@ def _put(  # noqa: PLR0917  (kernels take positions only)
 ) -> int:
     """Append a nullable field; return the bytes used in the column."""
     if length > 0:
+        # Near the end of the buffer a copy in whole chunks would read behind it.
         if length <= SHORT_BYTES_MAX and at + SHORT_BYTES_MAX <= input_.readable:
             copy_short(cells.data + used, input_.source + at, length)
         elif length < input_.streamed_bytes_min or at + length + CHUNK_BYTES > input_.readable:
@@ -112,6 +113,7 @@ def _times(batches: int, header: int) -> tuple[int, int, int, int]:
         time_ms = load_big64(batches, header + 35)
         if abs(time_ms) <= _TIMESTAMP_MS_MAX and time_ms != -_INT64_MAX - 1:
             return time_ms, 0, -_INT64_MAX - 1, _INT64_MAX
+        # The least is above the greatest, so every delta is refused.
         return 0, 0, 1, 0
     time_ms = load_big64(batches, header + 27)
     if abs(time_ms) <= _TIMESTAMP_MS_MAX and time_ms != -_INT64_MAX - 1:
@@ -158,7 +160,10 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
     columns: Columns,
     sums: int,
 ) -> int:
-    """Check every record of one batch and append those in the window; return a Fault."""
+    """Check every record of one batch and append those in the window; return a Fault.
+
+    A batch may begin before the first offset that was asked for, and end behind the last.
+    """
     source = input_.source
     base_offset, last_delta = load_big64(input_.batches, header), load_big32(input_.batches, header + 23)
     time_ms, time_mask, time_delta_min, time_delta_max = _times(input_.batches, header)
@@ -173,7 +178,7 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
         if length < _RECORD_BYTES_MIN or length > end - start:
             return _RECORD_LENGTH
         at = start + length
-        time_delta_ms, place = read_varlong(source, start + 1, at)
+        time_delta_ms, place = read_varlong(source, start + 1, at)  # behind the attributes, which mean nothing yet
         if place < 0:
             return -place
         if time_delta_ms < time_delta_min or time_delta_ms > time_delta_max:
@@ -192,6 +197,7 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
             return -value_at
         headers_at = value_at + max(value_length, 0)
         keep = window[0] <= base_offset + delta < window[1]
+        # The usual record ends with one zero byte, "no headers", and needs no call.
         if headers_at != at - 1 or load_byte(source, headers_at) != 0:
             place = skip_headers(source, headers_at, at, keep, sums)
             if place < 0:
@@ -207,7 +213,7 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
             if columns.header_places != 0:
                 store_item64(columns.header_places, row, source + headers_at)
             row += 1
-        if source + at - summed >= piece_bytes:
+        if source + at - summed >= piece_bytes:  # small pieces, so that the bytes are still in the cache
             crc, summed = _sum_piece(crc, summed, source + at, input_.state)
     store_item64(sums, _ROWS, row)
     store_item64(sums, _KEY_BYTES, key_used)

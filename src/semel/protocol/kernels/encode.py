@@ -29,6 +29,7 @@ BATCH_COLUMNS = 3
 _HEADER_BYTES = 61
 _LOG_OVERHEAD_BYTES = 12
 _CRC_AT, _CRC_START = 17, 21
+# After 2^31 - 1 a producer's sequence goes on with 0.
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -163,8 +164,10 @@ def _write_headers(target: int, at: int, headers: HeaderColumn, first: int, last
 def _write_header(target: int, size: int, count: int, times_ms: tuple[int, int], stamp: Stamp) -> None:
     store_big64(target, 0, 0)
     store_big32(target, 8, size - _LOG_OVERHEAD_BYTES)
+    # Base offset 0 and leader epoch -1 are what a broker expects from a producer; it puts in its own.
     store_big32(target, 12, -1)
     store_byte(target, 16, 2)
+    # The checksum covers all that comes behind it, so it is put in last.
     store_big32(target, 17, 0)
     store_big16(target, 21, stamp.attributes)
     store_big32(target, 23, count - 1)
@@ -179,6 +182,7 @@ def _write_header(target: int, size: int, count: int, times_ms: tuple[int, int],
 @inlined
 def _body_size(rows: Rows, row: int, deltas: tuple[int, int]) -> int:
     """Return the size of a record without the length at its front."""
+    # One byte for the attributes; and at the end one for "no headers", where there are none.
     size: int = 1 + varint_size(deltas[0]) + varint_size(deltas[1])
     size += _field_size(_length(rows.keys, row)) + _field_size(_length(rows.values, row))
     first, last = _header_range(rows.headers, row)
@@ -218,6 +222,8 @@ def plan_batches(rows: Rows, batch_bytes_max: int, bodies: int, table: Any) -> t
             time_ms = load_item64(rows.timestamps_ms, row)
             body = _body_size(rows, row, (time_ms - base_ms, index - first))
             after = size + varint_size(body) + body
+            # Never before the first record: a record above the limit must go
+            # somewhere, and the broker decides about it.
             if after > batch_bytes_max and index > first:
                 break
             store_item32(bodies, index, body)
@@ -254,6 +260,7 @@ def encode_batches(rows: Rows, bodies: int, stamp: Stamp, output: Output, table:
             finish(output.scratch, target, work, size)
         elif output.is_sealed:
             store_big32(target, _CRC_AT, crc32c(target + _CRC_START, size - _CRC_START))
+        # Each batch goes on where the last one ended; without a sequence it is stamped later.
         if sequence >= 0:
             sequence = (sequence + last - first) & _SEQUENCE_MASK
         target, first = end, last

@@ -73,6 +73,7 @@ def skip_headers(source: int, at: int, end: int, keep: bool, sums: int) -> int:
             add_item64(sums, _HEADERS, 1)
             add_item64(sums, _NAME_BYTES, name_length)
             add_item64(sums, _VALUE_BYTES, max(value_length, 0))
+            # Added up here, so that `fill_headers` gets buffers of exactly the right size and checks nothing any more.
             add_item64(sums, _VALUE_NULLS, value_length < 0)
     return at
 

@@ -145,6 +145,7 @@ def stream_bytes(target: int, source: int, count: int) -> None:
 
     As with `copy_short`, both sides have CHUNK_BYTES to spare.
     """
+    # Up to the next cache line, since streamed stores need an aligned address.
     head = -target & (LINE_BYTES - 1)
     copy_bytes(target, 0, source, 0, head)
     lines = (count - head) // LINE_BYTES
@@ -165,6 +166,7 @@ def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_
     raw = 0
     for index in range(bytes_max):
         if at >= end:
+            # -1 and -2 are the negative numbers of `Fault.VARINT_PAST_END` and `Fault.VARINT_TOO_LONG`.
             return 0, -1
         byte = load_byte(source, at)
         at += 1
@@ -172,6 +174,7 @@ def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_
         if byte < 0x80:
             if index == bytes_max - 1 and byte > last_byte_max:
                 return 0, -2
+            # The shift of a signed number fills up with its sign; the mask takes that away.
             return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
     return 0, -2
 
@@ -188,6 +191,7 @@ def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
             if second < 0x80:
                 raw = (first & 0x7F) | (second << 7)
                 return (raw >> 1) ^ -(raw & 1), at + 2
+    # Five bytes have 35 bits: of the last one only four belong to a number of 32.
     return _read_long_varint(source, at, end, 5, 0x0F)
 
 
@@ -198,6 +202,7 @@ def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
         first = load_byte(source, at)
         if first < 0x80:
             return (first >> 1) ^ -(first & 1), at + 1
+    # Ten bytes have 70 bits: of the last one only one belongs to a number of 64.
     return _read_long_varint(source, at, end, 10, 0x01)
 
 
@@ -217,6 +222,7 @@ def next_varint(address: int) -> tuple[int, int]:
 
 @called
 def _long_varint_size(zigzag: int) -> int:
+    # The highest bit is set, so as an unsigned number it has all 64 bits.
     if zigzag < 0:
         return 10
     size = 1
@@ -239,6 +245,7 @@ def varint_size(value: int) -> int:
 def _write_long_varint(target: int, at: int, zigzag: int) -> int:
     while zigzag < 0 or zigzag >= 0x80:
         store_byte(target, at, (zigzag & 0x7F) | 0x80)
+        # The shift of a negative number fills up with ones; the mask makes it an unsigned one.
         zigzag = (zigzag >> 7) & 0x01FFFFFFFFFFFFFF
         at += 1
     store_byte(target, at, zigzag)

@@ -46,6 +46,7 @@ def partition_rows(  # noqa: PLR0917  (kernels take positions only)
     """Choose a partition for each key as the Java client does; null keys get NO_PARTITION."""
     for row in range(len(chosen)):
         if is_valid(valid, valid_start + row):
+            # The sign bit is dropped, not negated, as Kafka's `toPositive` does it.
             positive = _murmur2(data, load_item64(offsets, row), load_item64(offsets, row + 1)) & 0x7FFFFFFF
             chosen[row] = np.int32(positive % partitions)
         else:

@@ -58,6 +58,8 @@ def _send(scratch: Scratch, target: int, work: Work, size: int) -> Work:
     """Send off what fills whole blocks of whole cache lines."""
     place, done, crc = work
     if done == 0:
+        # The first piece is short: it ends where a cache line of the target begins, so
+        # that all later ones can be streamed.
         done = min(size, _CRC_START + (-(target + _CRC_START) & (LINE_BYTES - 1)))
         crc = add_bytes(crc, place + _CRC_START, done - _CRC_START)
         copy_bytes(target, 0, place, 0, done)
