@@ -4,8 +4,8 @@ PostgreSQL, append: semel exactly once, Spark's JDBC writer with its defaults, t
 that the driver rewrites into long INSERTs), and psycopg's COPY of the very bytes from one process, which is the most
 that the server takes. Upsert: half of the keys are there already; the peer is a JDBC write into a staging table and one
 INSERT … ON CONFLICT by hand. Delta Lake: semel exactly once, `deltalake.write_deltalake` of the collected rows, and
-Spark's own Parquet writer, which has no log to keep. Last, the trigger of a query with few rows, against `foreachBatch`
-with JDBC.
+Spark's own Parquet writer, which has no log to keep. Last, the trigger of a query with few rows from a topic, read by
+semel's source for both, against `foreachBatch` with JDBC.
 
 Figures are ratios of rows in a second, more is better, median (smallest .. largest); of the trigger it is time, less is
 better. What was written is counted afterwards, outside of the measured time.
@@ -24,12 +24,14 @@ from pathlib import Path
 
 import deltalake
 import psycopg
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import semel
+from bench.measure.librdkafka import QUIET, WAIT_S_MAX
 from bench.measure.rounds import Figures, Options, Samples, Spread, print_table, ratio, run_rounds, write_json
-from bench.measure.spark_jobs import QUERY_S_MAX, started_session
+from bench.measure.spark_jobs import QUERY_S_MAX, fresh_topics, started_session
 from semel.engine.jars import POSTGRES_DRIVER
 from semel.engine.postgres import PostgresServer
 from semel.errors import EnvironmentFailure
@@ -230,13 +232,26 @@ def delta_work(spark: SparkSession, rows: DataFrame, count: int, label: str) -> 
     return work
 
 
-def trigger_work(spark: SparkSession, database: Database, triggers: int) -> Work:
-    """Micro-batches of few rows into a table: the median of the whole trigger."""
+@contextmanager
+def numbers(bootstrap: str, count: int) -> Iterator[str]:
+    """A topic with so many numbers."""
+    with fresh_topics(bootstrap, 1, TASKS) as (topic,):
+        producer = Producer({"bootstrap.servers": bootstrap, **QUIET})
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, partition=number % TASKS)
+        if producer.flush(WAIT_S_MAX):
+            raise EnvironmentFailure(f"{topic} could not be filled")
+        yield topic
+
+
+def trigger_work(spark: SparkSession, database: Database, bootstrap: str, topic: str, triggers: int) -> Work:
+    """Micro-batches of few rows from a topic into a table: the median of the whole trigger."""
     table = "trickled"
+    source = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
 
     def work(who: str) -> Figures:
-        options = {"rowsPerBatch": TRIGGER_ROWS, "numPartitions": TASKS}
-        rows = spark.readStream.format("rate-micro-batch").options(**options).load().selectExpr("value AS id")
+        reader = spark.readStream.format("semel").options(**source).option("maxOffsetsPerTrigger", TRIGGER_ROWS)
+        rows = reader.load().selectExpr("cast(string(value) AS bigint) AS id")
         database.make(table, rows)
         with tempfile.TemporaryDirectory(prefix="semel-bench-") as checkpoint:
             query = _started(rows, database, table, who, checkpoint)
@@ -244,6 +259,7 @@ def trigger_work(spark: SparkSession, database: Database, triggers: int) -> Work
                 durations = _wait_for(query, triggers + WARM_TRIGGERS)[WARM_TRIGGERS:]
             finally:
                 query.stop()
+        check_count(who, database.count(table), (triggers + WARM_TRIGGERS) * TRIGGER_ROWS)
         return {"whole trigger": statistics.median(durations)}
 
     return work
@@ -311,8 +327,14 @@ def measure(spark: SparkSession, database: Database, options: Options) -> dict[s
         show(part, samples, peers, "M rows/s", 1e6)
         results[part] = samples
     if "triggers" in options.only:
-        work = trigger_work(spark, database, QUICK_TRIGGERS if options.quick else TRIGGERS)
-        samples = run_rounds((SEMEL, FOREACH_BATCH), work, options.rounds, label="triggers", warm_up=False)
+        triggers = QUICK_TRIGGERS if options.quick else TRIGGERS
+        # The embedded broker: it takes little of the machine, and is the same for both.
+        with (
+            semel.Cluster(brokers=1) as cluster,
+            numbers(cluster.bootstrap, (triggers + WARM_TRIGGERS) * TRIGGER_ROWS) as topic,
+        ):
+            work = trigger_work(spark, database, cluster.bootstrap, topic, triggers)
+            samples = run_rounds((SEMEL, FOREACH_BATCH), work, options.rounds, label="triggers", warm_up=False)
         show("triggers", samples, (FOREACH_BATCH,), "ms", 1)
         results["triggers"] = samples
     return results

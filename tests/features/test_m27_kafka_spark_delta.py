@@ -15,8 +15,9 @@ import semel
 from semel.sinks.base import CommitStep, Sink
 from tests.spark.conftest import spark
 from tests.spark.sink_jobs import Job, KillAfter, outcome_of
+from tests.support.object_store import BUCKET, SECRET, ObjectStore, object_store
 
-__all__ = ["spark"]
+__all__ = ["object_store", "spark"]
 
 NUMBERS = range(60)
 
@@ -41,7 +42,7 @@ def numbered(rows: DataFrame) -> DataFrame:
 class DeltaJob(Job):
     """The same query, into a Delta table."""
 
-    table: Path
+    table: Path | str
     shape: Callable[[DataFrame], DataFrame] = numbered
 
     def sink(self) -> Sink:  # type: ignore[override]
@@ -98,3 +99,22 @@ def test_a_batch_job_is_written_once(spark: SparkSession, copy: DeltaJob) -> Non
     for _ in range(2):
         semel.write_batch(rows, copy.sink(), pipeline="job", run_id="monday")
     assert deltalake.DeltaTable(copy.table).to_pyarrow_dataset().count_rows() == 1000
+
+
+@pytest.mark.full
+def test_every_row_once_into_an_object_store(
+    copy: DeltaJob, object_store: ObjectStore, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A driver dies, its successor goes on; what either prints, plans or reports has no secret in it."""
+    uri, storage = f"s3://{BUCKET}/{copy.source}", object_store.options()
+    copy.table = uri
+    copy.sink_options = {"storage_options": storage}
+    assert "Killed" in (copy.run(KillAfter(CommitStep.COMMITTED, nth=2)) or "")
+    query = copy.start()
+    assert outcome_of(query) is None
+    query.explain(extended=True)
+    shown = "".join([*capfd.readouterr(), *(str(one) for one in query.recentProgress), repr(copy.sink())])
+    assert copy.source in shown
+    assert SECRET not in shown
+    found = deltalake.DeltaTable(uri, storage_options=storage).to_pyarrow_dataset().to_table()
+    assert Counter(found.column("number").to_pylist()) == Counter(NUMBERS)

@@ -45,6 +45,7 @@ def test_counts_in_update_mode(query: Job) -> None:
     assert last == {b"key %d" % key: len(NUMBERS[key::7]) for key in range(7)}
 
 
+@pytest.mark.full
 def test_windows_in_append_mode(query: Job) -> None:
     """Ten numbers to a window; a window is written once, when the watermark has passed it."""
 

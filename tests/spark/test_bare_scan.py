@@ -83,7 +83,7 @@ def test_large_micro_batches(make: Make, found: Found, monkeypatch: pytest.Monke
     check_once(copy.output(), range(ROWS), ordered=partitioning != "spread")
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("shape", "kept"),
     [

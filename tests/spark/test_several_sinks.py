@@ -57,7 +57,7 @@ def job(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> TwoOutpu
 
 # The first death of each step is in the first sink, the second in the second: with `committed` between the two sinks,
 # and between the second sink and Spark's own memory.
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("step", [CommitStep.COMMITTED, CommitStep.ROWS_WRITTEN, CommitStep.OWNED])
 def test_each_row_is_once_in_both(job: TwoOutputs, step: CommitStep, nth: int) -> None:

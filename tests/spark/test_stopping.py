@@ -86,7 +86,7 @@ def test_a_stop_after_each_step(
     stop_at(seen, new_job(spark, cluster, tmp_path), HoldAt(step), Witness.stop_by_thread)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["listener", "signal", "twice"])
 def test_a_stop_by_anybody(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seen: Witness, way: str

@@ -96,7 +96,7 @@ class Commit:
     def _exactly_once(self) -> int:
         failures: tuple[type[Exception], ...] = (SemelError, *self.work.errors)
         for run in range(1, RUNS_MAX + 1):
-            # In every run anew: what attempts of the run before still send has to be refused.
+            # Again in every run: what attempts of the run before still send has to be refused.
             self.session.own()
             self.on_step(CommitStep.OWNED)
             ledger = self.session.read_ledger(self.micro_batch)

@@ -511,17 +511,17 @@ def _refused(row: str, error: SemelError) -> Decision:
 
 
 def _go_on_at_ledger(situation: Situation) -> str:
-    """The way out for a checkpoint that has run before: reset it, or begin anew; a stateful query can do neither."""
+    """The way out for a checkpoint that has run before: reset it, or begin again; a stateful query can do neither."""
     if situation.is_stateful:
         return f"the newest checkpoint of this query; or {_again_from_the_start(situation)}"
-    anew = _start_at_ledger(situation)
+    start_again = _start_at_ledger(situation)
     if situation.micro_batch.id == 0 or not situation.reset_command:
-        return anew
-    return f"{situation.reset_command}; or {anew}"
+        return start_again
+    return f"{situation.reset_command}; or {start_again}"
 
 
 def _start_at_ledger(situation: Situation) -> str:
-    """The way out that works for every stateless query: begin anew, exactly where the output ends."""
+    """The way out that works for every stateless query: begin again, exactly where the output ends."""
     micro_batch = situation.micro_batch
     folder = "a new checkpoint folder"
     if micro_batch.id == 0 and situation.checkpoint:

@@ -4,7 +4,8 @@ A name is that of the Python argument, in any case; a list is written with comma
 Beside them stand `pipeline` and, for a stream, `guarantee` and Spark's own `checkpointLocation`; for a batch job
 `run_id`.
 
-Keeps: no option is accepted and ignored in silence; the text of `dsn`, which may hold a password, is in no error.
+Keeps: no option is accepted and ignored in silence; the texts of `dsn` and `storage_options`, which may hold secrets,
+       are in no error.
 """
 
 from __future__ import annotations
@@ -122,6 +123,19 @@ def _names(options: Options, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _texts(options: Options, name: str) -> dict[str, str]:
+    """An object of JSON that has texts alone; what was given is not shown, since it may hold secrets."""
+    try:
+        found = json.loads(options.get(name) or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise ConfigError(
+            f"option {name!r} is no object of JSON with texts", you_want='{"AWS_REGION": "eu-central-1", …}'
+        )
+    return found
+
+
 class PostgresOptions(PostgresSink):
     """The sink, which speaks of its settings as options."""
 
@@ -154,6 +168,7 @@ def _delta_sink(options: Options) -> DeltaSink:
         _needed(options, "path", "/data/orders", "it says where the table is"),
         partition_by=_names(options, "partition_by"),
         merge_schema=truth(options, "merge_schema", False),
+        storage_options=_texts(options, "storage_options"),
         ledger_missing=options.get("ledger_missing", LedgerMissing.STOP),
         lost_state=options.get("lost_state", LostState.STOP),
     )
@@ -164,4 +179,6 @@ POSTGRES = Format(
     options=("dsn", "table", "mode", "key", "order_by", "delete_by", "create_table", "commits_kept_days"),
     make=_postgres_sink,
 )
-DELTA = Format(name="semel-delta", options=("path", "partition_by", "merge_schema"), make=_delta_sink)
+DELTA = Format(
+    name="semel-delta", options=("path", "partition_by", "merge_schema", "storage_options"), make=_delta_sink
+)

@@ -64,7 +64,7 @@ class SeveralRunners:
 
     def __call__(self, rows: DataFrame, micro_batch_id: int) -> None:
         """Write one micro-batch into every sink, in the order given."""
-        # Kept, or Spark would compute it for every sink anew; a query with state may compute it only once (E10).
+        # Kept, or Spark would compute it again for every sink; a query with state may compute it only once (E10).
         kept = rows.persist()
         try:
             for runner, shape in self._runners:

@@ -65,6 +65,7 @@ class KafkaSink(KafkaOutput):
         ledger_missing: str = LedgerMissing.STOP,
         lost_state: str = LostState.STOP,
         order_by: str | None = None,
+        stamp: bool = False,
         on_step: OnStep = ignore_step,
     ) -> None:
         """`pipeline` and `guarantee` are needed here only when the sink itself is given to `foreachBatch`."""
@@ -79,6 +80,7 @@ class KafkaSink(KafkaOutput):
             ledger_missing=ledger_missing,
             lost_state=lost_state,
             order_by=order_by,
+            stamp=stamp,
         )
         declared = guarantee if isinstance(guarantee, Guarantee) else Guarantee.parse(guarantee)
         # Made here, not at the first micro-batch: what was planned before this moment is a replay.

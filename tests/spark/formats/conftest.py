@@ -17,11 +17,12 @@ from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.child_guard import ChildGuard
 from semel.engine.java import spark_environment
 from semel.spark.sessions import SOCKETS, WORKERS_SHARED
+from tests.support.object_store import object_store
 from tests.support.postgres import postgres
 from tests.support.spark_home import java_options, spark_home
 from tests.support.waiting import eventually
 
-__all__ = ["postgres"]
+__all__ = ["object_store", "postgres"]
 
 START_S_MAX = 240
 END_S_MAX = 60

@@ -20,7 +20,7 @@ source = (
 rows = source.selectExpr("cast(string(value) as bigint) AS number")
 commits = Path(given["checkpoint"], "commits")
 for _ in range(2):
-    writer = rows.writeStream.format("semel-postgres").options(**given["options"])
+    writer = rows.writeStream.format(given["format"]).options(**given["options"])
     stream = writer.option("guarantee", "exactly_once").option("checkpointLocation", given["checkpoint"])
     query = stream.option("pipeline", given["topic"]).trigger(availableNow=True).start()
     query.awaitTermination()
@@ -31,6 +31,6 @@ for _ in range(2):
     sys.stdout.write(f"micro-batch {last}\n")
 job = spark.range(1000, 1020).selectExpr("id AS number")
 for _ in range(2):
-    batch = job.write.format("semel-postgres").options(**given["options"]).option("run_id", "monday")
+    batch = job.write.format(given["format"]).options(**given["job_options"]).option("run_id", "monday")
     batch.option("pipeline", f"{given['topic']}-job").mode("append").save()
 spark.stop()

@@ -70,3 +70,10 @@ STAGE_RUNS_AGAIN = Cell(
 SPECULATIVE = Cell(faults=(Fault(kind="slow-task", number=PER_TRIGGER - 2),), more={"conf": SPECULATION, "padding": 1})
 # With speculation on, a task that fails must still end the run at once.
 SPECULATIVE_FAILS = Cell(faults=(late("task-fails"),), more={"conf": SPECULATION})
+# For sinks where any attempt may write: a fault in each micro-batch of one query, on two hosts, with speculation.
+_TABLE_FAULTS = ("task-fails", "executor-dies", "task-dies", "slow-task")
+TABLES = Cell(
+    faults=tuple(Fault(kind=kind, number=(number + 1) * PER_TRIGGER - 2) for number, kind in enumerate(_TABLE_FAULTS)),
+    micro_batches=len(_TABLE_FAULTS),
+    more={"conf": SPECULATION, "padding": 1},
+)

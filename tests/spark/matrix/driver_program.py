@@ -1,8 +1,8 @@
 """A driver of its own process, for the cells that need one: `python driver_program.py <settings as JSON>`.
 
-It runs a query over what is in the source topic, into semel's sink or into Spark's own (`"sink": "spark"`). At the step
-it was told, it kills its whole process group: itself and its JVM die at once, nothing is cleaned up. Faults in tasks
-are in `faulty_rows.py`.
+It runs a query over what is in the source topic, into one of semel's sinks or into Spark's own (`"sink": "spark"`). At
+the step it was told, it kills its whole process group: itself and its JVM die at once, nothing is cleaned up. Faults in
+tasks are in `faulty_rows.py`.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from semel.engine.jars import SPARK_CONNECTOR
 from semel.engine.java import spark_environment
-from semel.sinks.base import CommitStep, OnStep
+from semel.sinks.base import CommitStep, OnStep, Sink
 from tests.spark.matrix.faulty_rows import SCHEMA, pass_rows, scene_of
 from tests.spark.matrix.switches import switch_off_what_is_named
 from tests.support.spark_home import java_options
@@ -95,13 +95,26 @@ def write(rows: "DataFrame", settings: Settings, on_step: OnStep) -> "StreamingQ
 
     return semel.write_stream(
         rows,
-        semel.KafkaSink(settings["bootstrap"], settings["output"], partitioning=settings["partitioning"]),
+        sink_of(settings),
         pipeline=settings["pipeline"],
         guarantee=settings.get("guarantee", "exactly_once"),
         checkpoint=settings["checkpoint"],
         trigger={"availableNow": True},
         on_step=on_step,
     )
+
+
+def sink_of(settings: Settings) -> Sink:
+    """Kafka, unless the settings name a table."""
+    import semel
+
+    match settings.get("sink"):
+        case "postgres":
+            return semel.PostgresSink(settings["dsn"], settings["table"])
+        case "delta":
+            return semel.DeltaSink(settings["table"])
+        case _:
+            return semel.KafkaSink(settings["bootstrap"], settings["output"], partitioning=settings["partitioning"])
 
 
 def start_query(spark: "SparkSession", settings: Settings, on_step: OnStep) -> "StreamingQuery":

@@ -97,7 +97,7 @@ def make_cell(request: pytest.FixtureRequest, cluster: semel.Cluster, tmp_path: 
     return made
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("sink", SINKS)
 def test_a_task_fails_in_the_middle(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, sink: str) -> None:
     """The short form of the table: one fault, in the session of all tests."""

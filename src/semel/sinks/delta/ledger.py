@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from semel.errors import OutcomeUnknownError
 from semel.sinks.base import MicroBatch
+from semel.sinks.delta.place import Place, place_of
 from semel.sinks.ledger import Ledger, from_text, ledger_after, to_text
 
 METADATA = "semel"
@@ -41,13 +40,16 @@ class Kept:
         return self.taken_away is not None
 
 
-def read_kept(table: Any, pipeline: str) -> Kept:
-    """Find the pipeline's newest commit; OutcomeUnknownError when the log has forgotten what it said."""
+def read_kept(table: Any, pipeline: str, place: Place | None = None) -> Kept:
+    """Find the pipeline's newest commit; OutcomeUnknownError when the log has forgotten what it said.
+
+    `place` is needed for a table that takes options to be read.
+    """
     number = table.transaction_version(pipeline)
     if number is None:
         return Kept()
     newest: _Commit | None = None
-    for commit in _commits(table, pipeline):
+    for commit in _commits(table, pipeline, place or place_of(table)):
         newest = newest or commit
         # Only a forgotten number differs: then the log has lost the newest commit, and older ones say too little.
         if newest.number != number:
@@ -76,10 +78,10 @@ class _Commit:
     is_held: bool
 
 
-def _commits(table: Any, pipeline: str) -> Iterator[_Commit]:
+def _commits(table: Any, pipeline: str, place: Place) -> Iterator[_Commit]:
     """The commits of a pipeline, newest first, as far as the log has them."""
     restores: dict[int, int] = {}
-    for entry in _newest_first(table):
+    for entry in _newest_first(table, place):
         if entry.get("operation") == RESTORED:
             restores[entry["version"]] = int(entry.get("operationParameters", {}).get("version", BY_TIME))
         fields = json.loads(entry.get(METADATA) or "{}")
@@ -93,9 +95,9 @@ def _commits(table: Any, pipeline: str) -> Iterator[_Commit]:
             )
 
 
-def taken_away_run(table: Any, pipeline: str, query_id: str) -> int | None:
+def taken_away_run(table: Any, pipeline: str, query_id: str, place: Place) -> int | None:
     """The version in which a batch job's run was committed, where a restore has taken it out of the table."""
-    for commit in _commits(table, pipeline):
+    for commit in _commits(table, pipeline, place):
         if commit.ledger.last is not None and commit.ledger.last.query_id == query_id:
             return None if commit.is_held else commit.version
     return None  # so old that the log has forgotten it
@@ -115,16 +117,16 @@ def _has(version: int, commit: int, restores: Mapping[int, int]) -> bool:
     return version == commit
 
 
-def _newest_first(table: Any) -> Iterator[Mapping[str, Any]]:
+def _newest_first(table: Any, place: Place) -> Iterator[Mapping[str, Any]]:
     """What the log's entries say of themselves, from this state's version down, as far as the log goes back.
 
     Why not `history()`: it lists entries that are younger than the state, and numbers them as if they were not.
     """
-    place = str(table.table_uri)
-    folder = Path(unquote(urlsplit(place).path) if place.startswith("file:") else place)
+    files = place.files
     for version in range(table.version(), -1, -1):
         try:
-            lines = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8").splitlines()
+            with files.open_input_file(f"_delta_log/{version:020}.json") as entry:
+                lines = entry.read().decode().splitlines()
         except FileNotFoundError:
             return
         said: dict[str, Any] = next((json.loads(line) for line in lines if '"commitInfo"' in line), {})

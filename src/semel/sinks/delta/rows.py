@@ -4,7 +4,7 @@ A file that is not named by an entry of the log is no part of the table, so any 
 files count, and the driver names exactly these.
 
 Keeps: E2 a result says how many rows its file has, as Parquet's own footer counts them; memory is bounded, since a file
-       is written row group by row group.
+       is written row group by row group, and a row group has a few megabytes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,16 @@ import pyarrow as pa
 
 from semel.errors import ConfigError
 from semel.sinks.base import Batches, Task
+from semel.sinks.delta.place import Place
 
 RESULT = "task int, file string, bytes long, records long, partition string"
+# A row group has at least so much, unless the rows end. Spark hands on batches of ten thousand rows, which are too few
+# for a good one; whatever it hands on, a task holds little more than this.
+GROUP_ROWS_MIN = 1 << 17
+GROUP_BYTES_MIN = 16 << 20
+# A column with more different values than this holds is written without a dictionary, in half the time and in less
+# room; the library's own limit is so high that small row groups never reach it.
+DICTIONARY_BYTES_MAX = 64 << 10
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FIELDS: dict[str, pa.DataType] = {
     "task": pa.int32(),
@@ -37,7 +45,7 @@ _SCHEMA = pa.schema(_FIELDS)
 class WriteFiles:
     """The work of a task; picklable."""
 
-    folder: str
+    place: Place
     prefix: str
     """What the names of this job's files begin with."""
     schema: bytes
@@ -56,7 +64,7 @@ class WriteFiles:
         found: list[dict[str, Any]] = []
 
         def note(file: Any) -> None:
-            path = str(file.path)[len(self.folder) :].lstrip("/")
+            path = str(file.path).lstrip("/")
             values = partition_values(path, self.partition_by)
             found.append(
                 {
@@ -71,20 +79,43 @@ class WriteFiles:
         partitioning = None
         if self.partition_by:
             partitioning = ds.partitioning(pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive")
-        ds.write_dataset(
-            (_fitted(batch, schema) for batch in chain([first], batches)),
-            self.folder,
-            schema=schema,
-            format="parquet",
-            partitioning=partitioning,
-            basename_template=f"{self.prefix}-{task.attempt_id}-{{i}}.parquet",
-            # Names are unique to the attempt, so nothing of another one can be met.
-            existing_data_behavior="overwrite_or_ignore",
-            file_visitor=note,
-            # Rows keep the order in which they come.
-            use_threads=False,
-        )
+        name = f"{self.prefix}-{task.attempt_id}"
+        files: Any = ds.ParquetFileFormat()
+        try:
+            ds.write_dataset(
+                _joined(_fitted(batch, schema) for batch in chain([first], batches)),
+                self.place.folder_of(self.prefix),
+                filesystem=self.place.files,
+                schema=schema,
+                format=files,
+                file_options=files.make_write_options(dictionary_pagesize_limit=DICTIONARY_BYTES_MAX),
+                partitioning=partitioning,
+                basename_template=f"{name}-{{i}}.parquet",
+                # Names are unique to the attempt, so nothing of another one can be met.
+                existing_data_behavior="overwrite_or_ignore",
+                file_visitor=note,
+                # Rows keep the order in which they come.
+                use_threads=False,
+            )
+        except OSError as error:
+            # Not left for later: on a full disk the next attempt needs the room.
+            self.place.remove(name, of_job=self.prefix)
+            raise self.place.refusal(f"writing files of the table {self.place.uri}", error) from None
         yield pa.RecordBatch.from_pylist(found, schema=_SCHEMA)
+
+
+def _joined(batches: Batches) -> Batches:
+    """Rows in fewer and larger batches, each of which becomes a row group of its file."""
+    kept: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        kept.append(batch)
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        if rows >= GROUP_ROWS_MIN or size_bytes >= GROUP_BYTES_MIN:
+            yield from pa.Table.from_batches(kept).combine_chunks().to_batches()
+            kept, rows, size_bytes = [], 0, 0
+    if kept:
+        yield from pa.Table.from_batches(kept).combine_chunks().to_batches()
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

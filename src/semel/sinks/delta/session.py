@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError, SinkError
+from semel.errors import ConfigError, FencedError, NoSpaceError, OutcomeUnknownError, SemelError, SinkError
 from semel.guarantee import Guarantee
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import (
@@ -51,10 +50,13 @@ TASKS_MAX = 1 << 10
 class DeltaSession(StagedSession):
     """One driver's hold on a pipeline in a Delta table."""
 
+    final = (ConfigError, NoSpaceError)
+
     def __init__(self, sink: DeltaSink, pipeline: str) -> None:
         """Nothing is read yet."""
         self.sink = sink
         self.pipeline = pipeline
+        self._place = sink.table_place
         self._owner = uuid.uuid4().hex
         self._table: Any = None  # the state that decisions are made on; None: there is no table
         self._kept = Kept()
@@ -82,7 +84,7 @@ class DeltaSession(StagedSession):
 
     def _load(self) -> None:
         self._table = self.sink.load(self._library)
-        kept = Kept() if self._table is None else read_kept(self._table, self.pipeline)
+        kept = Kept() if self._table is None else read_kept(self._table, self.pipeline, self._place)
         # The ledger is part of the table: wherever that was moved to, it says what is there.
         self._kept = replace(kept, ledger=under_name(kept.ledger, self._target, self._table_id))
 
@@ -127,7 +129,7 @@ class DeltaSession(StagedSession):
         table = self._table
         if table is None or table.transaction_version(self._run_id(micro_batch)) is None:
             return Decision(action=Plan.RUN, row="", reason=f"run {run_id!r} is new")
-        version = taken_away_run(table, self.pipeline, micro_batch.query_id)
+        version = taken_away_run(table, self.pipeline, micro_batch.query_id, self._place)
         if version is not None:
             raise ConfigError(
                 f"pipeline {self.pipeline!r}: run {run_id!r} was written in version {version} of the table, which was "
@@ -199,14 +201,14 @@ class DeltaSession(StagedSession):
         table = self.sink.widen(self._library, table, columns)
         # A table that was made or changed is younger than the state that was decided on: another driver may have
         # committed in between (E23).
-        if table is not self._table and read_kept(table, self.pipeline).number != self._kept.number:
+        if table is not self._table and read_kept(table, self.pipeline, self._place).number != self._kept.number:
             raise SinkError(f"pipeline {self.pipeline!r}: another driver has written since the ledger was read")
         self._table = table
         self.sink.check_table(self._table, columns)
 
     def _files(self, columns: Sequence[Column], staging: str) -> WriteFiles:
         return WriteFiles(
-            folder=self.sink.path,
+            place=self._place,
             prefix=self._prefix(staging),
             schema=file_schema(self._table.schema(), columns).serialize().to_pybytes(),
             partition_by=self.sink.partition_by,
@@ -234,30 +236,37 @@ class DeltaSession(StagedSession):
 
     def prepare(self, results: Results) -> int:
         """Look at the files and name them; outside a transaction that is the commit of the rows."""
-        self._actions = [self._action(row) for row in results]
+        self._actions = self._looked_at(results)
         self._rows = sum(int(row["records"]) for row in results)
         if not self._is_begun and self._actions:
             actions, self._actions = self._actions, []
             try:
                 self._append(actions, None, [])
             except (self._library.error, OSError) as error:
-                raise SinkError(f"pipeline {self.pipeline!r}: its files were not added", because=str(error)) from None
+                raise self._place.refusal(f"pipeline {self.pipeline!r}: its files were not added", error) from None
         return self._rows
 
-    def _action(self, row: Any) -> Any:
-        place = Path(self.sink.path) / row["file"]
-        # Looked at from here: a file on a disk of a machine that is gone must not be named in the log.
-        found = place.stat() if place.is_file() else None
-        if found is None or found.st_size != row["bytes"]:
-            raise SinkError(f"pipeline {self.pipeline!r}: the file {place} is not there as a task has written it")
-        return self._library.add_action(
-            row["file"],
-            found.st_size,
-            json.loads(row["partition"]),
-            int(found.st_mtime * 1000),
-            True,
-            json.dumps({"numRecords": row["records"]}),
-        )
+    def _looked_at(self, results: Results) -> list[Any]:
+        """Name the files as they are seen from here: one on a disk of a machine that is gone must not be in the log."""
+        try:
+            seen = self._place.files.get_file_info([str(row["file"]) for row in results])
+        except OSError as error:
+            raise self._place.refusal(f"pipeline {self.pipeline!r}: its files cannot be looked at", error) from None
+        for row, found in zip(results, seen, strict=True):
+            if not found.is_file or found.size != row["bytes"]:
+                place = f"{self._place.uri}/{row['file']}"
+                raise SinkError(f"pipeline {self.pipeline!r}: the file {place} is not there as a task has written it")
+        return [
+            self._library.add_action(
+                row["file"],
+                found.size,
+                json.loads(row["partition"]),
+                (found.mtime_ns or 0) // 1_000_000,
+                True,
+                json.dumps({"numRecords": row["records"]}),
+            )
+            for row, found in zip(results, seen, strict=True)
+        ]
 
     # --- the end
 
@@ -307,12 +316,12 @@ class DeltaSession(StagedSession):
         except (SemelError, self._library.error, OSError) as second:
             raise OutcomeUnknownError(
                 f"pipeline {self.pipeline!r}: nobody knows whether its last micro-batch was committed",
-                because=f"{error}; then {second}",
+                because=f"{self._place.told(error)}; then {self._place.told(second)}",
                 you_want="start the query again from the same checkpoint: the table's log decides",
             ) from error
         # The log has no commit with this number, so ours was refused or never came.
         if self._kept.number < number:
-            raise SinkError(f"pipeline {self.pipeline!r}: the commit did not happen", because=str(error)) from error
+            raise self._place.refusal(f"pipeline {self.pipeline!r}: the commit did not happen", error) from error
         if self._kept.owner != self._owner:
             raise self._taken_over() from error
 
@@ -324,10 +333,7 @@ class DeltaSession(StagedSession):
         self._remove(prefix, {Path(action.path).name for action in actions})
 
     def _remove(self, prefix: str, but: Collection[str]) -> None:
-        for file in Path(self.sink.path).rglob(f"{prefix}-*.parquet"):
-            if file.name not in but:
-                with suppress(OSError):
-                    file.unlink()
+        self._place.remove(prefix, of_job=prefix, but=but)
 
     def abort(self) -> None:
         """Forget the files: what no entry names is no part of the table, and vacuum removes it."""

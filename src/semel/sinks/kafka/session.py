@@ -125,16 +125,16 @@ class KafkaSession(SinkSession):
         it was somebody else who moved it.
         """
         # The broker may have aborted it and moved the epoch on, so the epoch after ours is not ours to ask for.
-        anew = self.has_timed_out
-        self._mine = None if anew else self._mine
-        if anew and self._transaction.identity is not None:
+        new_owner = self.has_timed_out
+        self._mine = None if new_owner else self._mine
+        if new_owner and self._transaction.identity is not None:
             check_not_taken_over(self.cluster, self._transaction.identity, self._deadline())
         if self._targets_until.expired:
             # Partitions may have been added since, or the topic created again.
             self.targets = self._find_targets()
         try:
             reach = Reach(targets=list(self.targets), has_runs=self._has_runs)
-            producer = take_over(self.cluster, self._transaction, reach, self._deadline(), anew=anew)
+            producer = take_over(self.cluster, self._transaction, reach, self._deadline(), new_owner=new_owner)
         except FencedError as error:
             raise taken_over(self.pipeline, error) from error
         self._open_until, self._producer = None, producer

@@ -86,12 +86,12 @@ class Reach:
 
 
 def take_over(
-    cluster: WireCluster, transaction: TransactionClient, reach: Reach, deadline: Deadline, *, anew: bool = False
+    cluster: WireCluster, transaction: TransactionClient, reach: Reach, deadline: Deadline, *, new_owner: bool = False
 ) -> ProducerIdentity:
     """Take the next producer epoch; gives it once nothing of an earlier transaction is open any more."""
     # Before `begin`, which changes what the coordinator says of the last transaction.
     told = last_ending(cluster, transaction, deadline)
-    identity = transaction.begin(deadline, anew=anew)
+    identity = transaction.begin(deadline, new_owner=new_owner)
     name = transaction.transactional_id
     found = find_unsettled(cluster, name, identity.producer_id, reach, told=told, deadline=deadline)
     if found is None:

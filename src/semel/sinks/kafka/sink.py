@@ -15,13 +15,14 @@ from semel.sinks.kafka.options import sink_connection
 from semel.sinks.kafka.session import KafkaSession
 from semel.sinks.kafka.stages import Partitioning
 from semel.sinks.recovery import LedgerMissing, LostState
+from semel.sinks.stamps import HEADERS_TYPE, stamp_header
 from semel.wire.settings import WireSettings
 
 BATCH_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 600_000
 INT32_MAX = 2**31 - 1
 COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
-_HEADERS = "array<struct<key:string,value:binary>>"
+_HEADERS = HEADERS_TYPE
 
 
 def _topic_names(topic: str | None, topics: Sequence[str]) -> tuple[str, ...]:
@@ -63,6 +64,7 @@ class KafkaOutput(Sink):
     ledger_missing: LedgerMissing
     lost_state: LostState
     order_by: str | None
+    stamp: bool
 
     def __init__(
         self,
@@ -77,8 +79,12 @@ class KafkaOutput(Sink):
         ledger_missing: str = LedgerMissing.STOP,
         lost_state: str = LostState.STOP,
         order_by: str | None = None,
+        stamp: bool = False,
     ) -> None:
-        """`options` say how to connect (see `options`); several topics need a column named `topic`."""
+        """`options` say how to connect (see `options`); several topics need a column named `topic`.
+
+        `stamp`: each record gets a header that says which source record it comes from, see `stamps`.
+        """
         names = _topic_names(topic, topics)
         if order_by is not None and partitioning != Partitioning.KEYED:
             raise ConfigError(f"order_by={order_by!r} is for the rows of a key", you_want='partitioning="keyed"')
@@ -91,6 +97,7 @@ class KafkaOutput(Sink):
         self.ledger_missing = chosen(LedgerMissing, "ledger_missing", ledger_missing)
         self.lost_state = chosen(LostState, "lost_state", lost_state)
         self.order_by = order_by
+        self.stamp = bool(stamp)
 
     @property
     def place(self) -> object:
@@ -119,7 +126,7 @@ class KafkaOutput(Sink):
             )
         if self.partitioning is Partitioning.SOURCE and "partition" not in types:
             raise ConfigError('partitioning="source" needs a column named partition')
-        found = {column.name: column for column in columns}
+        found = {column.name: column for column in (stamp_header(columns) if self.stamp else columns)}
         return tuple(found[name] for name in (*COLUMNS, *self._order_columns(types)) if name in found)
 
     def _order_columns(self, types: Mapping[str, str]) -> Sequence[str]:

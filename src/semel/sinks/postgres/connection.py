@@ -7,11 +7,12 @@ Why:   nothing is set for a session and nothing is prepared, so a pooler that gi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from semel.errors import ConfigError, MissingExtraError, SemelError, SinkError
+from semel.errors import ConfigError, MissingExtraError, NoSpaceError, SemelError, SinkError
 
 if TYPE_CHECKING:
     import psycopg
@@ -35,6 +36,10 @@ _WRONG = ("authentication failed", "no password supplied", "does not exist", "pg
 _LOST = ("08", "57", "25P03", "25P04")  # also what was cut off for standing still
 # Rollbacks such as deadlocks, resources, objects that are in use.
 _AGAIN = ("40", "53", "55")
+_DISK_FULL = "53100"
+_NO_TEXT = "22021"  # bytes that are no text in the database's encoding
+# How the server tells where in a COPY it was.
+_COPY_COLUMN = re.compile(r'^COPY .*, line \d+, column "?(.+?)"?(?:: .*)?$', re.MULTILINE)
 
 
 class RowsRefusedError(SinkError):
@@ -107,12 +112,16 @@ class Address:
         # Without a state the client itself noticed it: the server has said nothing.
         if not state or state.startswith(_LOST):
             return SinkError(f"{what}: the connection to PostgreSQL was lost", because=told)
+        if state == _DISK_FULL:
+            full = f"{what}: the disk of the PostgreSQL server is full ({state})"
+            return NoSpaceError(full, because=told, you_want=_ROOM)
         if state.startswith(_AGAIN):
             return SinkError(f"{what}: PostgreSQL could not do it now ({state})", because=told)
         if state == "42501":
             return ConfigError(f"{what}: this user may not do that", because=told, you_want=_RIGHTS)
         if state.startswith(("22", "23")):
-            return RowsRefusedError(f"{what}: PostgreSQL refuses the rows ({_place(error, state)})", because=told)
+            refused = f"{what}: PostgreSQL refuses the rows ({_place(error, state)})"
+            return RowsRefusedError(refused, because=told, you_want=_TEXTS if state == _NO_TEXT else _ROWS)
         return ConfigError(f"{what}: PostgreSQL refuses it ({state})", because=told)
 
 
@@ -138,6 +147,15 @@ class Line:
 
 
 _WANTED = "host=… dbname=… user=…, and a password there, in PGPASSWORD or in a password file"
+_ROOM = "free space on the server, then start the query again; nothing of this micro-batch is in the table"
+_ROWS = (
+    "rows that fit, by a filter or a change in the query or at their source; or change the table. Then start the query "
+    "again: it goes on with this micro-batch"
+)
+_TEXTS = (
+    "texts without zero bytes and with valid UTF-8, such as make_valid_utf8(replace(column, '\\0', '')) in the query. "
+    "Then start it again: it goes on with this micro-batch"
+)
 _RIGHTS = "INSERT and SELECT on the table (UPDATE too for upsert), and USAGE and CREATE in its schema"
 
 
@@ -150,10 +168,15 @@ def _place(error: Exception, state: str) -> str:
     diagnosis = getattr(error, "diag", None)
     names = {
         "table": getattr(diagnosis, "table_name", None),
-        "column": getattr(diagnosis, "column_name", None),
+        "column": getattr(diagnosis, "column_name", None) or _copy_column(diagnosis),
         "constraint": getattr(diagnosis, "constraint_name", None),
     }
     return ", ".join([*(f"{kind} {name}" for kind, name in names.items() if name), state])
+
+
+def _copy_column(diagnosis: Any) -> str | None:
+    found = _COPY_COLUMN.search(getattr(diagnosis, "context", None) or "")
+    return None if found is None else found[1]
 
 
 def is_lost(error: Exception) -> bool:

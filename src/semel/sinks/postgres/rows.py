@@ -27,6 +27,8 @@ class StageRows:
     """The work of a task; picklable."""
 
     address: Address
+    table: str
+    """Where the rows are to go in the end, for whoever reads an error."""
     schema: str
     prefix: str
     """What the names of this job's staging tables begin with."""
@@ -60,5 +62,5 @@ class StageRows:
                 if cursor.rowcount != records:
                     raise SinkError(f"{records} rows were sent to PostgreSQL, and it took {cursor.rowcount}")
         except library().Error as error:
-            raise self.address.refusal(error, f"writing to the staging table {name}") from None
+            raise self.address.refusal(error, f"staging rows for the table {self.table} in {name}") from None
         yield pa.RecordBatch.from_pylist([{"task": task.number, "staging": name, "records": records}], schema=_SCHEMA)

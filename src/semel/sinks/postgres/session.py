@@ -11,12 +11,13 @@ Keeps: E3, E11, E18 and E22 of docs/DESIGN.md.
 from __future__ import annotations
 
 import json
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError, SinkError
+from semel.errors import ConfigError, FencedError, NoSpaceError, OutcomeUnknownError, SemelError, SinkError
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import (
     KEPT_FOREVER,
@@ -53,7 +54,7 @@ from semel.sinks.postgres.ledger import (
     write_kept,
 )
 from semel.sinks.postgres.rows import RESULT, StageRows
-from semel.sinks.postgres.staging import Move, drop_staging, staging_prefix
+from semel.sinks.postgres.staging import Move, drop_staging, staging_prefix, unreadable_column
 from semel.sinks.postgres.table import Table, staging_type
 from semel.sinks.recovery import Decision, Evidence, LedgerMissing, Plan, Situation, Words, decide
 from semel.sinks.run_ids import check_kind
@@ -65,12 +66,14 @@ if TYPE_CHECKING:
 
 # Each task has a connection, and its staging costs the moving transaction some locks.
 TASKS_MAX = 64
+# How a value is refused, by its SQLSTATE alone.
+_IS_WITHOUT_PLACE = re.compile(r"\(22\w{3}\)$")
 
 
 class PostgresSession(StagedSession):
     """One driver's hold on a pipeline in a database."""
 
-    final = (ConfigError, RowsRefusedError)
+    final = (ConfigError, RowsRefusedError, NoSpaceError)
 
     def __init__(self, sink: PostgresSink, pipeline: str, is_called_off: Callable[[], bool]) -> None:
         """Look the table up, and make semel's own where they are missing."""
@@ -289,6 +292,7 @@ class PostgresSession(StagedSession):
         self.sink.check_table(self.table, columns)
         return StageRows(
             address=self.sink.address,
+            table=self.sink.table,
             schema=self.table.schema,
             prefix=staging_prefix(self.pipeline, staging),
             columns=tuple((column.name, staging_type(column)) for column in columns),
@@ -312,13 +316,33 @@ class PostgresSession(StagedSession):
         """Move what the tasks staged; outside a transaction that is the commit of the rows."""
         staged = {str(row["staging"]): int(row["records"]) for row in results}
         self._rows = sum(staged.values())
-        if self._is_begun:
-            with self._said("moving rows into the table"):
-                self._move(self._locked(), staged)
-        elif staged:
-            with self._transaction("moving rows into the table") as connection:
-                self._move(connection, staged)
+        try:
+            if self._is_begun:
+                with self._said(self._moving):
+                    self._move(self._locked(), staged)
+            elif staged:
+                with self._transaction(self._moving) as connection:
+                    self._move(connection, staged)
+        except RowsRefusedError as error:
+            raise self._naming_column(error, staged) from None
         return self._rows
+
+    @property
+    def _moving(self) -> str:
+        return f"moving rows into the table {self.sink.table}"
+
+    def _naming_column(self, error: RowsRefusedError, staged: dict[str, int]) -> RowsRefusedError:
+        """The error with the column whose text cannot be read, where the server has named none."""
+        if not _IS_WITHOUT_PLACE.search(error.summary):
+            return error
+        # What is staged is still there: the transaction that failed would have dropped it.
+        with suppress(SemelError), self._transaction("looking for the column") as connection:
+            column = unreadable_column(connection, self._to_move(staged))
+            if column is not None:
+                return RowsRefusedError(
+                    f"{error.summary}, column {column}", because=error.because, you_want=error.you_want
+                )
+        return error
 
     def _locked(self) -> psycopg.Connection[Any]:
         """Lock the pipeline's row; refused if somebody has committed since the ledger was read (E11)."""
@@ -329,9 +353,9 @@ class PostgresSession(StagedSession):
             raise SinkError(f"pipeline {self.pipeline!r}: the ledger has moved on since it was read")
         return connection
 
-    def _move(self, connection: psycopg.Connection[Any], staged: dict[str, int]) -> None:
+    def _to_move(self, staged: dict[str, int]) -> Move:
         sink = self.sink
-        move = Move(
+        return Move(
             table=self.table,
             staged=staged,
             types=self._staged,
@@ -340,7 +364,9 @@ class PostgresSession(StagedSession):
             delete_by=sink.delete_by,
             an_order=sink.words(order_by="…"),
         )
-        move.carry_out(connection, f"pipeline {self.pipeline!r}, moving rows into the table")
+
+    def _move(self, connection: psycopg.Connection[Any], staged: dict[str, int]) -> None:
+        self._to_move(staged).carry_out(connection, f"pipeline {self.pipeline!r}, {self._moving}")
         if self._expects:
             # The job is over. What attempts of it left that do not count would wait for the next owner.
             drop_staging(connection, self.table.schema, self._prefix)

@@ -19,6 +19,7 @@ from semel.sinks.postgres.connection import Address, library
 from semel.sinks.postgres.session import PostgresSession
 from semel.sinks.postgres.table import Table, as_json, check_key, check_rows, make_table, read_table
 from semel.sinks.recovery import LedgerMissing, LostState
+from semel.sinks.stamps import with_stamp
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,6 +49,7 @@ class PostgresSink(Sink):
     commits_kept_days: int | None
     ledger_missing: LedgerMissing
     lost_state: LostState
+    stamp: bool
 
     def __init__(
         self,
@@ -62,12 +64,14 @@ class PostgresSink(Sink):
         commits_kept_days: int | None = None,
         ledger_missing: str = LedgerMissing.STOP,
         lost_state: str = LostState.STOP,
+        stamp: bool = False,
     ) -> None:
         """`dsn` is what psycopg takes.
 
         For an upsert, `order_by` is the column that says which of two rows of one key in a micro-batch is the later,
         and `delete_by` one that is true where the key's row is to be deleted. Neither has to be in the table.
         `commits_kept_days` says for how long the lines of `semel_commits` are kept; for good when nobody says.
+        `stamp`: no row goes without a column that says which source record it comes from, see `stamps`.
         """
         if not isinstance(table, str) or not all(table.split(".")) or table.count(".") > 1:
             raise ConfigError(f"{table!r} is no name of a table", you_want='"orders" or "shop.orders"')
@@ -81,6 +85,7 @@ class PostgresSink(Sink):
         self.commits_kept_days = _days(commits_kept_days)
         self.ledger_missing = chosen(LedgerMissing, "ledger_missing", ledger_missing)
         self.lost_state = chosen(LostState, "lost_state", lost_state)
+        self.stamp = bool(stamp)
         if (self.mode is Mode.UPSERT) != bool(self.key):
             raise ConfigError(
                 "an upsert finds rows by their key, and an append looks for none",
@@ -113,6 +118,8 @@ class PostgresSink(Sink):
 
     def check_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Hold the rows against the table as it is now; refuse what does not fit. Nested columns are sent as JSON."""
+        if self.stamp:
+            columns = with_stamp(columns)
         try:
             with self.address.connect() as connection:
                 if self.create_table:

@@ -2,7 +2,7 @@
 
 Rows are appended, or put in place of those with their key; then the last row of a key counts.
 
-Keeps: E22 staged rows are counted before they are moved, since UNLOGGED tables are empty after a crash of the server.
+Keeps: E22 staged rows are counted before they are committed: UNLOGGED tables are empty after a crash of the server.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 STAGING = "semel_staging_"
 TEXTS = "S"  # PostgreSQL's category of types
+INPUT_CHECKS_SINCE = 160_000  # the server's version that brought pg_input_is_valid
 
 
 def staging_prefix(pipeline: str, staging: str = "") -> str:
@@ -59,7 +60,26 @@ class Move:
     """How the user of the sink says which of two rows of a key counts."""
 
     def carry_out(self, connection: psycopg.Connection[Any], what: str) -> None:
-        """Count the staged rows, move them and drop the staging tables, in the caller's transaction."""
+        """Move the staged rows, see that all were there, and drop the staging tables, in the caller's transaction."""
+        if not self.staged:
+            return
+        # Before the move: PostgreSQL refuses a key that comes twice in one upsert, but not one that is also deleted.
+        if self.twice is not None and connection.execute(self.twice.encode()).fetchone() is not None:
+            raise self._key_comes_twice(what)
+        moved = 0
+        for statement in self.statements:
+            try:
+                moved += connection.execute(statement.encode()).rowcount
+            except library().errors.CardinalityViolation:
+                raise self._key_comes_twice(what) from None
+        # A staged row is inserted or deletes at most one. So as many as were staged mean that all were there, and
+        # only where it is less (an older row of a key, a trigger) they are read once more to be counted.
+        if moved != sum(self.staged.values()):
+            self._check_counts(connection, what)
+        for name in self.staged:
+            connection.execute(f"DROP TABLE {self._place(name)}".encode())
+
+    def _check_counts(self, connection: psycopg.Connection[Any], what: str) -> None:
         for name, rows in self.staged.items():
             found = connection.execute(f"SELECT count(*) FROM {self._place(name)}".encode()).fetchone()  # noqa: S608
             if found is None or found[0] != rows:
@@ -67,16 +87,6 @@ class Move:
                     f"{what}: a task staged {rows} rows in {name}, and they are not all there",
                     because="the server was restarted after a crash, which empties unlogged tables",
                 )
-        if not self.staged:
-            return
-        # Before the move: PostgreSQL refuses a key that comes twice in one upsert, but not one that is also deleted.
-        if self.twice is not None and connection.execute(self.twice.encode()).fetchone() is not None:
-            raise self._key_comes_twice(what)
-        for statement in (*self.statements, *(f"DROP TABLE {self._place(name)}" for name in self.staged)):
-            try:
-                connection.execute(statement.encode())
-            except library().errors.CardinalityViolation:
-                raise self._key_comes_twice(what) from None
 
     def _key_comes_twice(self, what: str) -> RowsRefusedError:
         """The error for two rows of one key where nothing says which of them is the later."""
@@ -147,3 +157,25 @@ class Move:
         assert column is not None, "only columns of the table are moved"
         is_read = self.types[name] == "text" and column.category != TEXTS
         return f"CAST({of}{quoted(name)} AS {column.type})" if is_read else f"{of}{quoted(name)}"
+
+    @property
+    def limited_texts(self) -> list[str]:
+        """Texts that become something that not every text can be: a short one, a uuid, json, an enum."""
+        found = {name: self.table.column(name) for name, kind in self.types.items() if kind == "text"}
+        return [name for name, column in found.items() if column is not None and column.type != "text"]
+
+    def unreadable(self, name: str) -> str:
+        """Finds a staged text that the column of the table cannot be."""
+        column = self.table.column(name)
+        assert column is not None, "only columns of the table are looked at"
+        kind = column.type.replace("'", "''")
+        every = f"SELECT 1 FROM ({self._staged}) every"  # noqa: S608
+        return f"{every} WHERE NOT pg_input_is_valid({quoted(name)}, '{kind}') LIMIT 1"
+
+
+def unreadable_column(connection: psycopg.Connection[Any], move: Move) -> str | None:
+    """The column with a text that the table cannot take, if there is one; servers before version 16 cannot tell."""
+    if connection.info.server_version < INPUT_CHECKS_SINCE:
+        return None
+    texts = move.limited_texts
+    return next((one for one in texts if connection.execute(move.unreadable(one).encode()).fetchone()), None)

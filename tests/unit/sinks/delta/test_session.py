@@ -13,11 +13,13 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from semel.errors import ConfigError, FencedError, OutcomeUnknownError, SemelError, SinkError
 from semel.guarantee import Guarantee
-from semel.sinks.base import Column, CommitStep
+from semel.sinks.base import Column, CommitStep, Task
+from semel.sinks.delta import rows
 from semel.sinks.delta.library import Library
 from semel.sinks.delta.session import DeltaSession
 from semel.testing.local_work import LocalWork
@@ -179,7 +181,7 @@ def test_nobody_can_say_whether_it_was_committed(job: LocalTable, monkeypatch: p
     def lose(session: DeltaSession, *given: Any) -> None:
         append(session, *given)
 
-        def gone(*_: object) -> None:
+        def gone(*_: object, **__: object) -> None:
             raise OSError("the store is gone")
 
         session._library.table = gone
@@ -472,16 +474,19 @@ def test_values_go_out_exactly(job: LocalTable) -> None:
     assert found == table.to_pylist()
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/orders", "abfss://x/y", ""])
-def test_a_path_that_is_not_written_to_is_refused(path: str) -> None:
-    job = LocalTable(Path("unused"))
-    job.folder = path  # type: ignore[assignment]
-    with pytest.raises(ConfigError, match="no folder of this machine"):
-        job.sink()
-
-
 def test_a_folder_that_cannot_be_read_as_a_table(job: LocalTable) -> None:
     (job.folder / "_delta_log").mkdir(parents=True)
     (job.folder / "_delta_log" / "00000000000000000000.json").write_text("nonsense\n")
     with pytest.raises(SinkError, match="cannot be read"):
         job.drive(1)
+
+
+def test_small_batches_become_large_row_groups(job: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reader pays for a row group; those of ten rows would be many. Rows keep their order."""
+    monkeypatch.setattr(rows, "GROUP_ROWS_MIN", 25)
+    task = job.open().staging_task(COLUMNS, "x")
+    (told,) = [row for one in task(Task(number=0, attempt_id=1), iter(orders(0, 90))) for row in one.to_pylist()]
+    found = pq.ParquetFile(job.folder / told["file"])
+    groups = [found.metadata.row_group(number).num_rows for number in range(found.metadata.num_row_groups)]
+    assert groups == [30, 30, 30]
+    assert found.read().column("id").to_pylist() == list(range(90))

@@ -184,3 +184,48 @@ def test_the_server_dies_in_the_middle_of_a_copy(job: LocalJob, postgres: Postgr
     assert work.is_dead
     assert job.ids() == ALL[:ROWS]
     assert job.commits() == [(1, 0, ROWS)]
+
+
+@pytest.mark.full
+def test_the_server_dies_in_the_middle_of_a_commit(
+    job: LocalJob, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """COMMIT is sent and the server is killed: whether it happened is found in the ledger after the recovery."""
+    commit, look, send = PostgresSession.commit, PostgresSession._look, psycopg.Connection.commit
+    armed: list[bool] = []
+    kills: list[int] = []
+    looked: list[int] = []
+
+    def die(connection: psycopg.Connection[Any]) -> None:
+        if not armed:
+            send(connection)
+            return
+        armed.clear()
+        connection.pgconn.send_query(b"COMMIT")
+        connection.pgconn.flush()
+        postgres.kill()
+        kills.append(1)
+        postgres.start_again()
+        # An answer that the server still sent is lost with the connection.
+        connection.pgconn.finish()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    def arm(session: PostgresSession) -> None:
+        if len(kills) == len(job.commits()):
+            armed.append(True)
+        commit(session)
+
+    def note(session: PostgresSession, error: Exception) -> None:
+        looked.append(1)
+        look(session, error)
+
+    monkeypatch.setattr(psycopg.Connection, "commit", die)
+    monkeypatch.setattr(PostgresSession, "commit", arm)
+    monkeypatch.setattr(PostgresSession, "_look", note)
+    for number in range(3):
+        session = job.open()
+        job.write(session, number)
+        session.let_go()
+        assert job.ids() == list(range((number + 1) * ROWS))
+    assert len(kills) == len(looked) == 3
+    assert job.commits() == [(1, 0, ROWS), (2, 1, ROWS), (3, 2, ROWS)]

@@ -188,6 +188,34 @@ def test_a_crash_of_the_server_empties_staging_and_is_noticed(job: LocalJob, pos
     assert job.commits() == [(1, 0, ROWS)]
 
 
+@pytest.mark.parametrize("ordered", [False, True], ids=["append", "upsert"])
+def test_one_staging_table_of_three_is_empty(postgres: PostgresServer, ordered: bool) -> None:
+    """E22: what the others have is not moved without it, also where fewer rows than staged are right."""
+    job = LocalJob(postgres.conninfo)
+    job.options = {"mode": "upsert", "key": ["id"], "order_by": "note"} if ordered else {}
+    losses = [True]
+
+    def lose() -> None:
+        if losses:
+            losses.pop()
+            job.execute(f"TRUNCATE {job.staging()[1]}")
+
+    assert job.write(job.open(), 0, work=local_work(orders(0, ROWS), before_results=lose)) == ROWS
+    assert not losses
+    assert job.ids() == ALL[:ROWS]
+
+
+def test_a_trigger_may_leave_rows_out(job: LocalJob) -> None:
+    """Fewer rows are inserted than were staged, and all were there."""
+    job.execute(
+        f"CREATE FUNCTION {job.table}_even() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN IF NEW.id % 2 = 0 THEN RETURN NEW; END IF; RETURN NULL; END'"
+    )
+    job.execute(f"CREATE TRIGGER even BEFORE INSERT ON {job.table} FOR EACH ROW EXECUTE FUNCTION {job.table}_even()")
+    job.drive(1)
+    assert job.ids() == ALL[:ROWS:2]
+
+
 @pytest.mark.parametrize("is_done", [True, False], ids=["committed", "not committed"])
 def test_the_answer_to_a_commit_is_lost(job: LocalJob, monkeypatch: pytest.MonkeyPatch, is_done: bool) -> None:
     """E3: the ledger is looked at; nothing is guessed."""
