@@ -7,7 +7,10 @@ from ten million records on, every bucket differs and is opened, which is the mo
 Plain Spark reads both sides, hashes the columns and counts, and does not say what is missing; topics it reads with its
 own connector, and with semel's source as the audit does. A rate is of the records of both sides in a second. Ratios are
 to plain Spark, median (smallest .. largest). `--millions N` is how many records the left side has, 1 if nobody says;
-several may be named, to see how it grows. What an audit finds is checked each time: a wrong count is no result.
+several may be named, to see how it grows. What an audit finds is checked each time: a wrong count is no result. From
+ten million on there is no round to warm up, which would take as long as one that counts.
+
+datacompy's comparison of the Parquet folders with differences is timed once beside it, where the package is installed.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import semel
+from bench.measure.datacompy_beside import HOW_TO_GET_IT, is_installed, timed_datacompy
 from bench.measure.rounds import Figures, Options, Samples, Spread, narrate, print_table, ratio, run_rounds, write_json
 from bench.measure.servers import APACHE_CONFIG, APACHE_HEAP_MB
 from bench.measure.spark_jobs import fresh_topics, made_rows, started_session
@@ -44,6 +48,7 @@ PARTS = (PARQUET, TOPICS)
 VALUE_BYTES = 100
 MILLION = 1_000_000
 QUICK_RECORDS = 100_000
+LARGE_RECORDS = 10 * MILLION
 CLEAN, DIFFERENT = "clean", "differences"
 # What the project aims at, as a ratio to plain Spark.
 TARGETS = {CLEAN: 0.8, DIFFERENT: 0.5}
@@ -155,7 +160,23 @@ def measure(
             work()
             return {case: in_all / (time.perf_counter() - began)}
 
-        return run_rounds(EVERYBODY[place], one_round, options.rounds, label=label), wanted
+        is_large = ground.records >= LARGE_RECORDS
+        samples = run_rounds(EVERYBODY[place], one_round, options.rounds, label=label, warm_up=not is_large)
+        if place == PARQUET and case == DIFFERENT and ground.records <= LARGE_RECORDS:
+            show_datacompy(in_all, *sides[SPARK])  # type: ignore[arg-type]
+        return samples, wanted
+
+
+def show_datacompy(in_all: int, left: DataFrame, right: DataFrame) -> None:
+    """One line, if it can be had."""
+    if not is_installed():
+        print(HOW_TO_GET_IT)
+        return
+    taken_s, ours, theirs = timed_datacompy(left, right)
+    rate = in_all / taken_s / MILLION
+    print(
+        f"datacompy, differences: {rate:.2f} M records/s; {ours:,} rows left alone, {theirs:,} right alone", flush=True
+    )
 
 
 def show(place: str, records: int, samples: Samples) -> None:

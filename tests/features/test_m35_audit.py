@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 import semel
 from semel.cli import main
@@ -213,3 +214,43 @@ def running(ground: Ground, place: str) -> tuple[Job, str, list[str]]:
         ground.spark, ground.cluster.bootstrap, ground.folder, range(40), per_trigger=12, into=into, shape=as_rows
     )
     return job, right, []
+
+
+def stamped_pipeline(ground: Ground, place: str) -> tuple[str, str, Sink]:
+    """A source of which records are equal to each other, and a sink that stamps."""
+    source = put_into_topic(ground.cluster, [(1, "same")] * 6)
+    if place == "topic":
+        (topic,) = new_topics(ground.cluster.bootstrap, 1)
+        return (
+            source,
+            f"kafka://{ground.cluster.bootstrap}/{topic}",
+            semel.KafkaSink(ground.cluster.bootstrap, topic, stamp=True),
+        )
+    if place == "delta":
+        return source, f"delta:{ground.folder / 'out'}", semel.DeltaSink(ground.folder / "out", stamp=True)
+    table = f"stamped_{next(_tables)}"
+    sink = semel.PostgresSink(ground.database.conninfo, table, create_table=True, stamp=True)
+    return source, jdbc(ground.database, table), sink
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("place", ["topic", "delta", "table"])
+def test_equal_records_are_told_apart_by_the_source_offset_that_a_sink_stamped(ground: Ground, place: str) -> None:
+    """Offset 1 is never written and offset 3 twice: hashes of whole rows would be equal."""
+    source, right, sink = stamped_pipeline(ground, place)
+    rows = (
+        ground.spark.read.format("semel")
+        .options(**{"kafka.bootstrap.servers": ground.cluster.bootstrap, "subscribe": source.rpartition("/")[2]})
+        .load()
+        .withColumn("semel_stamp", semel.stamp())
+    )
+    for run_id, wanted in (("a", "offset <> 1"), ("b", "offset = 3")):
+        chosen = rows.where(wanted).selectExpr("key", "value", "semel_stamp")
+        semel.write_batch(chosen, sink, pipeline=f"stamped-{place}", run_id=run_id)
+    asked = ["--stamp"] if place == "topic" else []  # a table shows that it has stamps
+    code, found, examples = ground.audit(source, right, *asked)
+    assert (code, found) == (1, {"lost": 1, "duplicated": 1})
+    assert any(one.startswith(f"{source.rpartition('/')[2]}-0@1 ") for one in examples), examples
+    unstamped = rows.withColumn("semel_stamp", lit(None).cast("string")).selectExpr("key", "value", "semel_stamp")
+    with pytest.raises(Exception, match="a row has no semel_stamp"):
+        semel.write_batch(unstamped, sink, pipeline=f"stamped-{place}", run_id="c")

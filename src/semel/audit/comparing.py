@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 CELLS = 1 << 10
 RANGE_BITS = 18
-# What an identity takes along from its first record: what it was written with, and where it stands on each side.
-CARRIED = ("unit", "left_at", "right_at")
+READ_AT = "read_at"
+# What an identity takes along from its first record: what it was written with, when it is read, and where it stands.
+CARRIED = ("unit", READ_AT, "left_at", "right_at")
 TALLIED = (Kind.LOST, Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED)
 
 
@@ -94,26 +95,37 @@ def _parts(expectation: Expectation) -> list[Column]:
 def count(tallies: DataFrame, examples_max: int) -> Counted:
     """Add the tallies up, and name identities that show each kind."""
     cell = F.col("id").bitwiseAND(F.lit(CELLS - 1))
+    # The first ones that Spark reads, where that is known: they are found again without reading all.
+    by = READ_AT if READ_AT in tallies.columns else "id"
     rows = (
         tallies.groupBy(cell.alias("cell"))
         .agg(
             F.sum("l").alias("l"),
             F.sum("r").alias("r"),
             *(F.sum(kind).alias(kind) for kind in TALLIED),
-            *(F.min(F.when(F.col(kind) > 0, F.col("id"))).alias(f"first_{kind}") for kind in TALLIED),
+            *(one for kind in TALLIED for one in _first_shown(kind, by)),
         )
         .collect()
     )
-    first_ids = {
-        kind: sorted(row[f"first_{kind}"] for row in rows if row[f"first_{kind}"] is not None) for kind in TALLIED
+    firsts = {
+        kind: sorted((row[f"by_{kind}"], row[f"first_{kind}"]) for row in rows if row[f"by_{kind}"] is not None)
+        for kind in TALLIED
     }
     return Counted(
         counts={kind: sum(row[kind] for row in rows) for kind in TALLIED},
-        shown={kind: tuple(sorted(first_ids[kind])[:examples_max]) for kind in TALLIED},
+        shown={kind: tuple(one for _, one in firsts[kind][:examples_max]) for kind in TALLIED},
         left=sum(row["l"] for row in rows),
         right=sum(row["r"] for row in rows),
         cells=tuple(sorted((row["cell"], found) for row in rows if (found := sum(row[kind] for kind in TALLIED)))),
     )
+
+
+def _first_shown(kind: Kind, by: str) -> list[Column]:
+    """The first of the identities that show a kind, and what makes it the first."""
+    # What stands on a side alone whose hashes are not kept is read by nobody first.
+    shows = F.when(F.col(kind) > 0, F.coalesce(F.col(by), F.col("id")))
+    least = F.min(shows)
+    return [least.alias(f"by_{kind}"), (least if by == "id" else F.min_by("id", shows)).alias(f"first_{kind}")]
 
 
 def count_rows(found: DataFrame, column: str, examples_max: int) -> tuple[int, tuple[int, ...]]:

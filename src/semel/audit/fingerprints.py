@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # the table of a task stays at a few megabytes.
 BUCKETS = 1 << 16
 HALF_BITS = 32
+WORD_BITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +95,17 @@ def _summed(side: DataFrame, prefix: str) -> DataFrame:
 
 def opened(side: DataFrame, prints: Fingerprints) -> DataFrame:
     """The records that have to be looked at one by one."""
-    if prints.opens_all:
-        return side
-    wanted = side.sparkSession.createDataFrame([(one,) for one in prints.buckets], "bucket int")
-    with_bucket = side.withColumn("bucket", bucket_of(F.col("id")))
-    return with_bucket.join(F.broadcast(wanted), on="bucket", how="left_semi").drop("bucket")
+    return side if prints.opens_all else side.where(_is_among(prints.buckets))
+
+
+def _is_among(buckets: tuple[int, ...]) -> Column:
+    """Whether the bucket of `id` is one of these, by a bit for each bucket.
+
+    Why bits: a join with the list would cost jobs of its own, to send the list to Spark and from there to every task.
+    """
+    words = [0] * (BUCKETS // WORD_BITS)
+    for one in buckets:
+        words[one // WORD_BITS] |= 1 << one % WORD_BITS
+    array = ", ".join(f"{word}L" for word in words)
+    bucket = f"CAST(id & {BUCKETS - 1} AS INT)"
+    return F.expr(f"shiftright(get(array({array}), {bucket} DIV {WORD_BITS}), {bucket} % {WORD_BITS}) & 1 = 1")

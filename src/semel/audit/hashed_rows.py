@@ -48,6 +48,9 @@ def hashed_rows(
     if side.unit:
         types_of(side.frame, [side.unit], side_name)
         columns["unit"] = hash_of([F.expr(side.unit)])
+    if side.keeps_hashes:
+        # Grows in the order in which Spark reads the side: the examples are those that it reads first.
+        columns["read_at"] = F.monotonically_increasing_id()
     if with_charts:
         columns[f"{side_name}_at"] = place_of(side, side_name)
     return side.frame.select(*(column.alias(name) for name, column in columns.items()))

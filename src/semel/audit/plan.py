@@ -32,7 +32,8 @@ from semel.guarantee import Guarantee
 FILE_BYTES_MAX = 1_000_000
 _TEXTS = ("from", "expect", "where", "pipeline", "guarantee", "command_config", "jdbc_config", "time", "unit")
 _TEXT_LISTS = ("key", "content")
-_TOP = (*_TEXTS, *_TEXT_LISTS, "order", "map", "to")
+_FLAGS = ("order", "stamp")
+_TOP = (*_TEXTS, *_TEXT_LISTS, *_FLAGS, "map", "to")
 _SIDE = ("place", "map", "command_config", "jdbc_config", "time")
 
 
@@ -64,6 +65,8 @@ class AuditPlan:
     order: bool = False
     unit: str = ""
     """SQL over the left side for what a record was written with; TORN is looked for then."""
+    stamp: bool = False
+    """Whether records are known by the source offset that a sink has stamped."""
 
     def __post_init__(self) -> None:
         """Refuse sides that do not go together."""
@@ -81,6 +84,12 @@ class AuditPlan:
             raise ConfigError(
                 "a guarantee says how the ledger of a pipeline is to be read, and no pipeline is named",
                 you_want="expect=at-least-one or at-most-one for what may be missing or doubled",
+            )
+        if self.stamp and (self.key or not isinstance(self.left.place, Topic)):
+            raise ConfigError(
+                "a stamp says which record of a source topic a right record comes from, and so who it is",
+                you_wrote=f"key {', '.join(self.key)}" if self.key else self.left.place.text,
+                you_want="a topic on the left, and no key",
             )
         if self.order and not all(isinstance(one.place, Topic) for one in self.sides):
             raise ConfigError("an order can be judged between topics", because="a file or a table has no order")
@@ -134,6 +143,7 @@ def plan_from_texts(
     guarantee: str = "",
     order: bool = False,
     unit: str = "",
+    stamp: bool = False,
     left_time: str = "",
     right_time: str = "",
 ) -> AuditPlan:
@@ -149,6 +159,7 @@ def plan_from_texts(
         guarantee=Guarantee.parse(guarantee) if guarantee else None,
         order=order,
         unit=unit,
+        stamp=stamp,
     )
 
 
@@ -170,12 +181,10 @@ def _plan_from_table(path: str, found: Mapping[str, object]) -> AuditPlan:
     _check_names(path, found, _TOP)
     texts = {name: _text(path, name, found.get(name, "")) for name in _TEXTS}
     lists = {name: _texts(path, name, found[name]) for name in _TEXT_LISTS if name in found}
-    order = found.get("order", False)
+    flags = {name: _truth(path, name, found.get(name, False)) for name in _FLAGS}
     sides = found.get("to", [])
     if not texts["from"] or not isinstance(sides, list) or not all(isinstance(one, dict) for one in sides):
         raise ConfigError(f"{path} does not name both sides", you_want='from = "…", and [[to]] with place = "…"')
-    if not isinstance(order, bool):
-        raise _wrong_value(path, "order", order, "true or false")
     for side in sides:
         _check_names(path, side, _SIDE)
     return AuditPlan(
@@ -201,8 +210,9 @@ def _plan_from_table(path: str, found: Mapping[str, object]) -> AuditPlan:
         expectation=Expectation.parse(texts["expect"] or "exactly-one", where=texts["where"]),
         pipeline=texts["pipeline"],
         guarantee=Guarantee.parse(texts["guarantee"]) if texts["guarantee"] else None,
-        order=order,
+        order=flags["order"],
         unit=texts["unit"],
+        stamp=flags["stamp"],
     )
 
 
@@ -222,6 +232,12 @@ def _check_names(path: str, found: Mapping[str, object], known: tuple[str, ...])
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             raise ConfigError(f"{path}: {name!r} means nothing here", you_want=close[0] if close else ", ".join(known))
+
+
+def _truth(path: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong_value(path, name, value, "true or false")
+    return value
 
 
 def _text(path: str, name: str, value: object) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 
 from semel.audit.charting import place_anomalies, take_timeline
@@ -27,7 +28,7 @@ from semel.audit.hashed_rows import filtered, hashed_rows
 from semel.audit.ledger_gaps import find_ledger_gaps
 from semel.audit.normal_form import align, hash_of
 from semel.audit.report import Comparison, Report, Totals
-from semel.audit.showing import Shown, show_records
+from semel.audit.showing import NOT_KNOWN, Shown, show_records
 from semel.audit.sides import Reading, Side, plan_reading
 from semel.errors import ConfigError
 
@@ -126,6 +127,29 @@ class Pair:
         )
 
     def compare(self, examples: int, narrate: Callable[[str], object]) -> Comparison:
+        """Compare, and keep the hashes of sides that are slow to read as long as that takes."""
+        kept = [rows for side, rows in self._both if side.keeps_hashes]
+        try:
+            for rows in kept:
+                rows.persist(StorageLevel.DISK_ONLY)
+            return self._compare(examples, narrate)
+        finally:
+            for rows in kept:
+                rows.unpersist()
+
+    @property
+    def _both(self) -> tuple[tuple[Side, DataFrame], tuple[Side, DataFrame]]:
+        return (self.left, self.left_rows), (self.right, self.right_rows)
+
+    def _records_of(self, wanted: Sequence[int]) -> tuple[int, int]:
+        """How many records of these identities each side has, where its hashes are kept."""
+        left, right = (
+            rows.where(rows["id"].isin(*wanted)).count() if side.keeps_hashes else NOT_KNOWN
+            for side, rows in self._both
+        )
+        return left, right
+
+    def _compare(self, examples: int, narrate: Callable[[str], object]) -> Comparison:
         """Take fingerprints, open what differs, and find examples for what was found."""
         prints = take_fingerprints(self.left_rows, self.right_rows, self.expectation.copies_usual)
         narrate(
@@ -160,7 +184,7 @@ class Pair:
             late = late_records(self.left_rows, self.right_rows)
             counts[Kind.REORDERED], shown[Kind.REORDERED] = count_rows(late, "id", examples)
         ledger = (find_ledger_gaps(self.right.commits, examples),) if self.right.commits else ()
-        shows = show_records(self.left_shown, self.right_shown, shown, units)
+        shows = show_records(self.left_shown, self.right_shown, shown, units, self._records_of)
         return Comparison(
             left=self.left.name,
             right=self.right.name,

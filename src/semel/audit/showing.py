@@ -6,7 +6,7 @@ will be shown; whatever their number of copies, one row of each comes back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,14 @@ from semel.audit.finding import Example, Kind
 from semel.audit.normal_form import hash_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from semel.audit.sides import Side
 
 TEXT_CHARACTERS_MAX = 120
+NOT_KNOWN = -1
+COLLECTED_MAX = 1_000
+Places = dict[int, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +35,44 @@ class Shown:
     identity: Column
     expressions: tuple[str, ...]
 
-    def places(self, wanted: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """For each identity that is here: its text, and where its records stand."""
+    def rows(self, wanted: Sequence[int]) -> DataFrame:
+        """The records of these identities."""
         frame = self.side.frame
         coordinate = F.expr(self.side.coordinate).cast("string") if self.side.coordinate else F.lit("")
-        position = F.expr(self.side.position).cast("bigint") if self.side.position else F.lit(0)
+        position = F.expr(self.side.position) if self.side.position else F.lit(0)
+        return frame.select(
+            self.identity.alias("id"),
+            _text(frame, self.expressions).alias("text"),
+            position.cast("bigint").alias("position"),
+            coordinate.alias("at"),
+        ).where(F.col("id").isin(*wanted))
+
+    def places(self, wanted: Sequence[int], records: int) -> Places:
+        """For each identity that is here: its text, and where its records stand.
+
+        `records` says how many there are of all of them, where that is known: Spark stops when it has so many. Those
+        that are shown were chosen from the first ones, so a part of the side is read and not all of it.
+        """
+        if 0 <= records <= COLLECTED_MAX:
+            found: dict[int, list[Row]] = {}
+            for row in self.rows(wanted).limit(records).collect() if records else ():
+                found.setdefault(row["id"], []).append(row)
+            return {
+                one: (
+                    min(row["text"] for row in rows),
+                    _where(min(_ends(rows))[1], max(_ends(rows))[1], len(rows)),
+                )
+                for one, rows in found.items()
+            }
+        place = F.struct("position", "at")
         rows = (
-            frame.select(
-                self.identity.alias("id"),
-                _text(frame, self.expressions).alias("text"),
-                F.struct(position.alias("position"), coordinate.alias("at")).alias("place"),
-            )
-            .where(F.col("id").isin(*wanted))
+            self.rows(wanted)
             .groupBy("id")
             .agg(
                 F.min("text").alias("text"),
                 F.count(F.lit(1)).alias("copies"),
-                F.min("place").alias("first"),
-                F.max("place").alias("last"),
+                F.min(place).alias("first"),
+                F.max(place).alias("last"),
             )
             .collect()
         )
@@ -70,11 +93,21 @@ class Shown:
 
 
 def show_records(
-    left: Shown, right: Shown, shown: Mapping[Kind, tuple[int, ...]], units: tuple[int, ...]
+    left: Shown,
+    right: Shown,
+    shown: Mapping[Kind, tuple[int, ...]],
+    units: tuple[int, ...],
+    records_of: Callable[[Sequence[int]], tuple[int, int]] = lambda _: (NOT_KNOWN, NOT_KNOWN),
 ) -> dict[Kind, tuple[Example, ...]]:
-    """Look the identities up that are to be shown for each kind, and the torn units."""
+    """Look the identities up that are to be shown for each kind, and the torn units.
+
+    `records_of` says how many records of such identities each side has, as far as that can be had without reading it.
+    """
     wanted = sorted({one for ids in shown.values() for one in ids})
-    ours, theirs = (left.places(wanted), right.places(wanted)) if wanted else ({}, {})
+    ours, theirs = Places(), Places()
+    if wanted:
+        on_left, on_right = records_of(wanted)
+        ours, theirs = left.places(wanted, on_left), right.places(wanted, on_right)
     texts = {one: text for side in (theirs, ours) for one, (text, _) in side.items()}
     nowhere = ("", "")
     # A side that changes while it is read may not have an identity any more.
@@ -89,6 +122,10 @@ def show_records(
     if units:
         examples[Kind.TORN] = tuple(Example(identity=text) for text in left.units(units).values())
     return examples
+
+
+def _ends(rows: Sequence[Row]) -> list[tuple[int, str]]:
+    return [(row["position"] or 0, row["at"] or "") for row in rows]
 
 
 def _where(first: str | None, last: str | None, copies: int) -> str:

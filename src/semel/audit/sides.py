@@ -41,6 +41,9 @@ class Side:
     """When a record was written, a timestamp or a date: drawn in charts."""
     lane: str = ""
     """What charts draw apart from each other, such as a partition. Empty: the side is one lane."""
+    keeps_hashes: bool = False
+    """Reading it is slow: its hashes are kept on Spark's disks while the audit runs, and it is read again only as far
+    as the examples are."""
     aside: tuple[str, ...] = ()
     """Columns that say where a record stands and not what it is: not compared, unless `content` names them."""
     incomplete: tuple[Incomplete, ...] = ()

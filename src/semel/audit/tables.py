@@ -46,7 +46,7 @@ def table_side(spark: SparkSession, place: Files | Table, settings: JdbcSettings
             raise EnvironmentFailure(f"{_shown(place)} cannot be reached", because=because) from None
         raise ConfigError(f"{_shown(place)} cannot be read", because=because) from None
     if isinstance(place, Table):
-        return Side(frame, name=_shown(place))
+        return Side(frame, name=_shown(place), keeps_hashes=True)
     coordinate = _COORDINATES.get(place.form, _ANY_FILE) if place.form in _WITH_FILES else ""
     return Side(frame, name=place.text, coordinate=coordinate)
 

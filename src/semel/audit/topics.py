@@ -20,6 +20,7 @@ from semel.errors import BrokerError, ConfigError, SemelError
 from semel.guarantee import Guarantee
 from semel.pipeline.facts import LedgerState, gather_facts
 from semel.protocol.error_codes import ErrorCode
+from semel.sinks.stamps import HEADERS_TYPE
 from semel.wire.admin import ResourceKind, open_producers, settings_of
 from semel.wire.offsets import EARLIEST, LATEST, NO_OFFSET, list_offsets
 from semel.wire.topology import Isolation, TopicPartition
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 LEDGER_TRIES_MAX = 20
 SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
-ASIDE = ("partition", "offset", "timestamp")
+ASIDE = ("partition", "offset", "timestamp", "headers")
 
 
 def bound_topics(
@@ -155,13 +156,16 @@ def _is_compacted(topic: Topic, cluster: WireCluster) -> bool | None:
     return "compact" in settings.get("cleanup.policy", "")
 
 
-def topic_side(spark: SparkSession, topic: Topic, bounds: Bounds, connection: Mapping[str, str]) -> Side:
+def topic_side(
+    spark: SparkSession, topic: Topic, bounds: Bounds, connection: Mapping[str, str], *, with_headers: bool = False
+) -> Side:
     """The records between the bounds, as rows."""
+    schema = f"{SCHEMA}, headers {HEADERS_TYPE}" if with_headers else SCHEMA
     ranges = {number: ends for number, ends in bounds.ranges.items() if ends[0] < ends[1]}
     if ranges:
         frame = (
             spark.read.format("semel")
-            .schema(SCHEMA)
+            .schema(schema)
             .options(**connection)
             .option("kafka.bootstrap.servers", topic.bootstrap)
             .option("kafka.isolation.level", topic.isolation)
@@ -171,7 +175,7 @@ def topic_side(spark: SparkSession, topic: Topic, bounds: Bounds, connection: Ma
             .load()
         )
     else:
-        frame = spark.createDataFrame([], SCHEMA)
+        frame = spark.createDataFrame([], schema)
     return Side(
         frame,
         name=topic.text,
@@ -179,6 +183,7 @@ def topic_side(spark: SparkSession, topic: Topic, bounds: Bounds, connection: Ma
         time="timestamp",
         lane=f"concat('{topic.name}-', partition)",
         aside=ASIDE,
+        keeps_hashes=True,
         incomplete=bounds.incomplete,
     )
 

@@ -39,6 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--key", action="append", default=[], metavar="SQL", help="who a record is, on both sides; repeatable"
     )
     asked.add_argument(
+        "--stamp", action="store_true", help="a record is known by the source offset that a sink stamped (stamp=True)"
+    )
+    asked.add_argument(
         "--content", action="append", metavar="SQL", help="what is compared of it (default: common columns); repeatable"
     )
     for name in ("left", "right"):
@@ -142,11 +145,12 @@ def _plan(options: argparse.Namespace) -> AuditPlan:
             guarantee=options.guarantee,
             order=options.order,
             unit=options.unit,
+            stamp=options.stamp,
             left_time=options.time_left,
             right_time=options.time_right,
         )
     sides = ("left", "rights", "map_left", "map_right", "time_left", "time_right")
-    asked = ("key", "content", "where", "order", "unit", "pipeline", "guarantee")
+    asked = ("key", "stamp", "content", "where", "order", "unit", "pipeline", "guarantee")
     given = [name for name in (*sides, *asked) if getattr(options, name)]
     if given or options.expect != EXPECTED:
         raise ConfigError("--config says what is compared, and so do other arguments", you_want="one of the two")

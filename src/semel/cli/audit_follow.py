@@ -36,7 +36,7 @@ WINDOWS_MAX = 10_000
 """Within one bound: what is remembered of each takes room in this process."""
 PORT_MAX = 65_535
 FOLLOW_ONLY = ("lateness", "window", "windows", "from_now", "keep_going", "metrics_port")
-_NOT_HERE = ("pipeline", "guarantee", "order", "unit", "html", "time_left", "time_right")
+_NOT_HERE = ("pipeline", "guarantee", "order", "unit", "stamp", "html", "time_left", "time_right")
 
 
 def add_follow(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def check_options(options: argparse.Namespace) -> None:
     if given := [one for one in _NOT_HERE if getattr(options, one)]:
         raise ConfigError(
             f"{_flag(given[0])} does not go with --follow",
-            because="a lateness bound takes the place of a ledger; order, units and pages are of a whole audit",
+            because="a lateness bound takes the place of a ledger; order, units, stamps and pages are of a whole audit",
             you_want="one of the two",
         )
     lateness_s, window_s = _lengths(options)
@@ -96,8 +96,10 @@ def _lengths(options: argparse.Namespace) -> tuple[float, float]:
 def follow(plan: AuditPlan, options: argparse.Namespace) -> ExitCode:
     """Follow every right side until there is a reason to end."""
     watched = [_watched(one) for one in plan.sides]
-    if plan.pipeline or plan.order or plan.unit or any(one.time for one in plan.sides):
-        raise ConfigError(f"{options.config} asks for what does not go with --follow: pipeline, order, unit or time")
+    if plan.pipeline or plan.order or plan.unit or plan.stamp or any(one.time for one in plan.sides):
+        raise ConfigError(
+            f"{options.config} asks for what does not go with --follow: pipeline, order, unit, stamp or time"
+        )
     _, window_s = _lengths(options)
     told = _Told(keep_going=options.keep_going, windows=options.windows)
     with interrupted_by_sigterm(), ExitStack() as stack:

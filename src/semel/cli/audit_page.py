@@ -27,6 +27,7 @@ _SECRET = re.compile(r"passw|secret|token|credential|\bkey\b|access\.?key|jaas|s
 FLAGS = {
     "--config": "config",
     "--key": "key",
+    "--stamp": "stamp",
     "--content": "content",
     "--map-left": "map_left",
     "--map-right": "map_right",

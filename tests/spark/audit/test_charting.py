@@ -39,6 +39,7 @@ def charts_of(spark: SparkSession, *, is_right_timed: bool = True) -> Charts:
     return one.charts
 
 
+@pytest.mark.full
 def test_times_lanes_and_cells(spark: SparkSession) -> None:
     charts = charts_of(spark)
     empty = [0] * BINS

@@ -36,6 +36,7 @@ def write(cluster: Cluster, topic: str, values: list[str], partition: int = 0) -
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
+@pytest.mark.full
 def test_topics_with_aborted_records_and_markers_are_clean(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

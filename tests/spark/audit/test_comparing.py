@@ -1,17 +1,19 @@
 """The audit on Spark, held against pairing records one by one."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import semel
-from semel.audit.comparing import TALLIED, tally
+from semel.audit.comparing import TALLIED, late_records, tally, torn_units
 from semel.audit.expectation import Expectation
 from semel.audit.finding import Gap, Incomplete, Kind, Place
 from semel.audit.ledger_gaps import Commit
@@ -121,6 +123,58 @@ def test_histories_are_counted_as_by_pairing(spark: SparkSession, text: str, cou
     for number, history in enumerate(histories):
         naive = naive_audit(history.left, history.right, expectation)
         assert found.get(number, dict.fromkeys(TALLIED, 0)) == {kind: naive[kind] for kind in TALLIED}, history
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("count", [2000])
+def test_late_records_and_torn_units_of_histories_are_those_of_pairing(spark: SparkSession, count: int) -> None:
+    """All histories at once: each is a stream of its own, and its units are nobody else's."""
+    histories, expectation = drawn_histories(count), Expectation()
+    sides = []
+    for name in ("left", "right"):
+        rows = [(number, *seen) for number, one in enumerate(histories) for seen in getattr(one, name)]
+        raw = spark.createDataFrame(rows, f"history bigint, {SCHEMA}").coalesce(2)
+        identity = F.xxhash64("history", "identity")
+        columns = {
+            "id": identity,
+            "mark": F.xxhash64(identity, "content"),
+            "position": F.col("position"),
+            "stream": F.col("history"),
+            "unit": F.xxhash64("history", "unit"),
+            "history": F.col("history"),
+        }
+        sides.append(raw.select(*(column.alias(name) for name, column in columns.items())))
+    left, right = sides
+    late = late_records(left.drop("unit"), right.drop("unit")).groupBy(F.col("left_stream").alias("history")).count()
+    tallies = tally(left.drop("history"), right.drop("unit", "history"), expectation, has_content=True)
+    owners = left.select("unit", "history").distinct()
+    torn = torn_units(tallies, left, expectation).join(owners, on="unit").groupBy("history").count()
+    found = [{row["history"]: row["count"] for row in frame.collect()} for frame in (late, torn)]
+    for number, history in enumerate(histories):
+        naive = naive_audit(history.left, history.right, expectation)
+        assert [one.get(number, 0) for one in found] == [naive[Kind.REORDERED], naive[Kind.TORN]], history
+
+
+def test_of_a_side_that_is_slow_to_read_the_first_records_are_shown_and_the_rest_is_not_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    parts, folder = 8, str(tmp_path)
+    rows = spark.range(0, 4000, numPartitions=parts).toDF("id")
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # A file for each task that reads: what a task counts is lost when Spark stops it early.
+        (Path(folder) / uuid4().hex).touch()
+        yield from batches
+
+    context: Any = spark.sparkContext
+    kept_before = context._jsc.getPersistentRDDs().size()
+    left = Side(rows.mapInArrow(told, rows.schema), key="id", content=(), coordinate="id", keeps_hashes=True)
+    right = Side(rows.where("id % 1000 <> 7"), key="id", content=(), coordinate="id")
+    report = semel.audit(left, right, examples=1)
+    (lost,) = [one for one in report.comparisons[0].findings if one.kind is Kind.LOST]
+    assert (lost.count, [one.left for one in lost.examples]) == (4, ["7"])
+    assert parts < len(list(tmp_path.iterdir())) < 2 * parts, "once for the hashes, and again as far as the example"
+    assert context._jsc.getPersistentRDDs().size() == kept_before, "nothing is kept when it is over"
 
 
 @pytest.mark.full

@@ -81,6 +81,7 @@ class Followed:
         return told
 
 
+@pytest.mark.full
 def test_what_is_under_way_is_no_loss_and_what_was_planted_is_found(spark: SparkSession, cluster: Cluster) -> None:
     for name in ("in", "out"):
         create_topic(cluster, name, partitions=2)
@@ -111,6 +112,7 @@ def test_what_is_under_way_is_no_loss_and_what_was_planted_is_found(spark: Spark
     followed.follower.close()
 
 
+@pytest.mark.full
 def test_an_open_transaction_holds_windows_up_and_is_no_loss(spark: SparkSession, cluster: Cluster) -> None:
     for name in ("held-in", "held-out"):
         create_topic(cluster, name)
@@ -217,5 +219,7 @@ def test_ctrl_c_ends_it_in_order(cluster: Cluster, tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 0, told
-    assert told.splitlines()[-2:] == ["interrupted: what is under way was not judged", "verdict: HELD"]
+    wanted = ["interrupted: what is under way was not judged", "verdict: HELD"]
+    # Spark's own workers may print between the two that their pipes are gone.
+    assert [line for line in told.splitlines() if line in wanted] == wanted, told
     assert not list(tmp_path.iterdir()), "nothing is left behind"
