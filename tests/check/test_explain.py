@@ -35,6 +35,12 @@ def test_an_id_means_one_thing() -> None:
     assert not any(one.id.startswith("S") for one in invariants()), "S is for rules"
 
 
+def test_a_rule_with_a_drill_ends_with_its_command() -> None:
+    for rule in RULES:
+        last = explain(rule.id).text.splitlines()[-1]
+        assert (last.split() == ["see", "it", "semel", "drill", rule.id]) is bool(rule.shown_by), rule.id
+
+
 def test_every_invariant_explains_itself() -> None:
     assert len(invariants()) >= 90
     for one in invariants():

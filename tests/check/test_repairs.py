@@ -60,6 +60,7 @@ def test_a_secured_cluster_needs_its_file_and_the_secret_stays_there(tmp_path: P
     assert secret not in told.out + told.err + again.out + again.err
 
 
+@pytest.mark.full
 def test_a_command_does_what_it_says_when_it_is_pasted(tmp_path: Path, capsys: Out) -> None:
     try:
         java, jars = find_java().path, class_path(KAFKA_BROKER, SILENT_LOG)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from semel.drill.programs import Errand
+from semel.drill.programs import ProgramInput
 from semel.drill.ways import LEAST, MOST, SESSION, STORE, TRANSACTIONS, Way
 from semel.guarantee import Anomaly
 from tests.features.clusters import Kafka, lost, repeated
@@ -15,12 +15,12 @@ STRUCK_AT = 3
 WAYS = (MOST, LEAST, TRANSACTIONS, STORE, SESSION)
 
 
-def prepared(kafka: Kafka, records: int, store: Path) -> Errand:
+def prepared(kafka: Kafka, records: int, store: Path) -> ProgramInput:
     """Something to copy on three replicas, and a group that stands at its beginning."""
     source, target = kafka.topic(2, replicas=3), kafka.topic(1, replicas=3)
     values = kafka.fill(source, records, keyed=True)
     kafka.commit_start(source, source, 2)
-    return Errand(
+    return ProgramInput(
         bootstrap=kafka.bootstrap, source=source, target=target, values=values, ends=kafka.ends(source), store=store
     )
 
@@ -39,10 +39,10 @@ class AtMoment:
                 self._strike()
 
 
-def check(kafka: Kafka, way: Way, errand: Errand, what: str) -> tuple[int, int]:
+def check(kafka: Kafka, way: Way, program_input: ProgramInput, what: str) -> tuple[int, int]:
     """How many are lost and how many repeated; nothing that the guarantee does not allow."""
-    found = way.found(errand)
-    missing, surplus = lost(errand.values, found), repeated(found)
+    found = way.found(program_input)
+    missing, surplus = lost(program_input.values, found), repeated(found)
     told = f"{kafka.name}, {way}, {what}: lost {missing}, repeated {surplus}"
     sys.stdout.write(f"\n  {told}\n")
     assert missing == 0 or way.guarantee.allows(Anomaly.LOST), told

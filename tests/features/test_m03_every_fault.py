@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import semel
-from semel.drill.strikes import STRIKES, Blow, Scene, Strike
+from semel.drill.strikes import STRIKES, RunningStrike, Scene, Strike
 from semel.drill.ways import LEAST, MOST, SESSION, TRANSACTIONS, Way
 from semel.guarantee import Anomaly
 from tests.features.clusters import SETTINGS, Kafka
@@ -37,19 +37,27 @@ CONFIG = SETTINGS | {
 def endure(cluster: semel.Cluster, way: Way, strike: Strike, store: Path) -> tuple[int, int]:
     """Copy while the fault strikes; how many records are lost, and how many repeated."""
     kafka = Kafka(name="embedded", bootstrap=cluster.bootstrap)
-    errand = prepared(kafka, RECORDS, store)
-    scene = Scene(cluster=cluster, source=errand.source, target=errand.target, name=errand.name, apis=way.apis)
+    program_input = prepared(kafka, RECORDS, store)
+    scene = Scene(
+        cluster=cluster,
+        source=program_input.source,
+        target=program_input.target,
+        name=program_input.name,
+        apis=way.apis,
+    )
     with ExitStack() as stack:
-        blow = Blow(strike=strike, scene=scene, stack=stack)
-        errand = replace(errand, on_step=AtMoment(NEVER if strike.at_start else way.moment, blow.fall))
+        running_strike = RunningStrike(strike=strike, scene=scene, stack=stack)
+        program_input = replace(
+            program_input, on_step=AtMoment(NEVER if strike.at_start else way.moment, running_strike.begin)
+        )
         eventually(lambda: all_in_sync(cluster), what="all replicas are in sync")
         if strike.at_start:
-            blow.fall()
-        way.survive(errand)
-        eventually(lambda: blow.is_felt, what=f"everything was felt: {blow}")
-        blow.wait_mended()
+            running_strike.begin()
+        way.survive(program_input)
+        eventually(lambda: running_strike.is_felt, what=f"everything was felt: {running_strike}")
+        running_strike.wait_mended()
     eventually(lambda: all_in_sync(cluster), what="everybody is back")
-    return check(kafka, way, errand, str(strike))
+    return check(kafka, way, program_input, str(strike))
 
 
 # Some of the damage that a weaker declaration allows is certain to be done.

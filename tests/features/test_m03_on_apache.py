@@ -86,7 +86,7 @@ def nodes(_nodes: Nodes) -> Iterator[Nodes]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Blow:
+class RunningStrike:
     """Kills or pauses the leader of a partition; somebody else has to lead it then."""
 
     nodes: Nodes
@@ -94,7 +94,7 @@ class Blow:
     verb: str
     struck: int = 0
 
-    def fall(self) -> None:
+    def begin(self) -> None:
         """Strike."""
         self.struck = self.nodes.leader(*self.place)
         strike = self.nodes.apache.kill_node if self.verb == "killed" else self.nodes.apache.pause_node
@@ -108,15 +108,15 @@ class Blow:
 
 def endure(nodes: Nodes, way: Way, role: str, verb: str, store: Path) -> None:
     """Copy while a node is struck, and count what came out."""
-    errand = prepared(nodes.kafka, RECORDS, store)
-    places = {"target's leader": (errand.target, 0), "source's leader": (errand.source, 0)}
+    program_input = prepared(nodes.kafka, RECORDS, store)
+    places = {"target's leader": (program_input.target, 0), "source's leader": (program_input.source, 0)}
     internal = {"group coordinator": GROUPS, "transaction coordinator": OWNERS}
-    place = places.get(role) or nodes.coordinator(internal[role], errand.name)
-    blow = Blow(nodes=nodes, place=place, verb=verb)
-    errand = replace(errand, on_step=AtMoment(way.moment, blow.fall))
-    way.survive(errand)
-    eventually(lambda: blow.is_felt, WAIT_S_MAX, what="another node leads")
-    check(nodes.kafka, way, errand, f"{role} {verb}")
+    place = places.get(role) or nodes.coordinator(internal[role], program_input.name)
+    running_strike = RunningStrike(nodes=nodes, place=place, verb=verb)
+    program_input = replace(program_input, on_step=AtMoment(way.moment, running_strike.begin))
+    way.survive(program_input)
+    eventually(lambda: running_strike.is_felt, WAIT_S_MAX, what="another node leads")
+    check(nodes.kafka, way, program_input, f"{role} {verb}")
 
 
 # What strikes in the full tier; the other one strikes in a soak, and in `test_m03_every_fault` both do.

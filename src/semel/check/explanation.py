@@ -72,9 +72,9 @@ def explain_rule(rule: Rule) -> Explanation:
         ("matters to", ", ".join(guarantees_of(rule))),
         ("if ignored", ", ".join(sorted(rule.anomalies)) or "work stops; no record is lost or doubled"),
         ("the fault", rule.fault),
-        ("see it", f"semel drill {rule.id}" if rule.shown_by else ""),
         ("shown by", rule.shown_by),
         ("sources", rule.sources),
+        ("see it", f"semel drill {rule.id}" if rule.shown_by else ""),
     ]
     data: dict[str, object] = {
         "rule": rule.id,

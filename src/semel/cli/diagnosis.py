@@ -106,7 +106,7 @@ def examine_kernels() -> Diagnosis:
     folder: Path | None = kernel_cache.cache_folder()
     if folder is None:
         return Diagnosis(
-            "kernels", Level.NOTE, "nowhere to keep them: compiled anew by every process", "set SEMEL_CACHE"
+            "kernels", Level.NOTE, "nowhere to keep them: compiled again by every process", "set SEMEL_CACHE"
         )
     if not any(folder.rglob("*.nbi")):
         return Diagnosis("kernels", Level.NOTE, "not compiled yet", "nothing: the first use compiles and keeps them")

@@ -20,6 +20,7 @@ from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import ConfigError
 
 SEED_MAX = 2**63 - 1
+JOBS_MAX = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name", nargs="*", metavar="NAME", help="rules (S003), rows (M04) or cells; or one file target.toml; see --list"
     )
     parser.add_argument("--fault", default="", metavar="NAME", help="only cells with this fault, such as kill-broker")
-    parser.add_argument("--quick", action="store_true", help="a few cells that touch every row (a minute)")
+    parser.add_argument("--quick", action="store_true", help="a few cells that touch every row that has one (minutes)")
     parser.add_argument("--all", action="store_true", help="every rule and every cell (half an hour)")
     parser.add_argument("--list", action="store_true", help="say which rules and cells there are, and run none")
     parser.add_argument("--seed", type=int, default=1, help="when faults strike follows from it (default 1)")
@@ -39,6 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="apache: the cells that need no hook inside the broker, on Apache Kafka (default embedded)",
     )
     parser.add_argument("--nodes", type=int, metavar="N", help="of Apache Kafka, 1 to 3 (default 1)")
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many cells run at once (default 1); those with Spark share one driver and run one by one",
+    )
     parser.add_argument("--runs", type=Path, metavar="DIR", help="where run folders are kept (default ~/.cache/semel)")
     parser.add_argument("--html", metavar="FILE", help="also write one page for a browser, without script")
     add_format(parser)
@@ -48,6 +57,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     """Run what was asked for and print a line for each cell."""
     if not 0 <= options.seed <= SEED_MAX:
         raise ConfigError(f"{options.seed} is no seed", you_want=f"a whole number from 0 to {SEED_MAX}")
+    _check_jobs(options)
     if options.html:
         check_target(options.html)
     if any(name.endswith(".toml") for name in options.name):
@@ -81,6 +91,17 @@ def run(options: argparse.Namespace) -> ExitCode:
     return code
 
 
+def _check_jobs(options: argparse.Namespace) -> None:
+    if not 1 <= options.jobs <= JOBS_MAX:
+        raise ConfigError(f"-j {options.jobs} cannot be used", you_want=f"1 to {JOBS_MAX}")
+    if options.jobs > 1 and options.engine == drill_matrix.APACHE:
+        raise ConfigError(
+            "cells on Apache Kafka run one by one",
+            because="they share a cluster, and a node that one of them kills would be missed by the others",
+            you_want="--engine apache without -j",
+        )
+
+
 def _words(options: argparse.Namespace) -> list[str]:
     """What was asked for, to be asked for again."""
     flags = [f"--{name}" for name in ("quick", "all") if getattr(options, name)]
@@ -88,7 +109,20 @@ def _words(options: argparse.Namespace) -> list[str]:
     runs = ["--runs", str(options.runs)] if options.runs else []
     engine = ["--engine", options.engine] if options.engine != drill_matrix.EMBEDDED else []
     nodes = ["--nodes", str(options.nodes)] if options.nodes is not None else []
-    return [*options.name, *flags, *fault, *engine, *nodes, *runs, "--seed", str(options.seed), "--html", options.html]
+    jobs = ["-j", str(options.jobs)] if options.jobs > 1 else []
+    return [
+        *options.name,
+        *flags,
+        *fault,
+        *engine,
+        *nodes,
+        *jobs,
+        *runs,
+        "--seed",
+        str(options.seed),
+        "--html",
+        options.html,
+    ]
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.Cell]]:
@@ -104,9 +138,10 @@ def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.C
         return drill_rules.known(), list(CELLS)
     if options.quick:
         return [], quick_cells()
-    rules = [name.upper() for name in options.name if drill_rules.is_rule(name)]
+    named = _with_rules_of_rows([_cased(name) for name in options.name])
+    rules = [name.upper() for name in named if drill_rules.is_rule(name)]
     drill_rules.check(rules)
-    others = [_cased(name) for name in options.name if not drill_rules.is_rule(name)]
+    others = [name for name in named if not drill_rules.is_rule(name)]
     if rules and options.fault:
         raise ConfigError("a rule has its own fault", you_want="semel drill S003, or semel drill --fault kill-broker")
     if not (rules or others or options.fault):
@@ -117,6 +152,16 @@ def _chosen(options: argparse.Namespace) -> tuple[list[str], list[drill_matrix.C
             next_command="semel drill --list",
         )
     return list(dict.fromkeys(rules)), chosen_cells(others, fault=options.fault) if others or options.fault else []
+
+
+def _with_rules_of_rows(names: list[str]) -> list[str]:
+    """A row that is about a setting is shown by the drills of rules; one that has no drill at all is refused."""
+    from semel.drill.coverage import ROW_REASONS, ROW_RULES
+
+    for name in names:
+        if name in ROW_REASONS:
+            raise ConfigError(f"row {name} has no cell", because=ROW_REASONS[name], next_command="semel drill --list")
+    return [one for name in names for one in ROW_RULES.get(name, (name,))]
 
 
 def _on_engine(
@@ -152,16 +197,20 @@ def _cased(name: str) -> str:
 
 def _list(rules: list[str], cells: list[drill_matrix.Cell], form: str) -> None:
     if form == Format.JSON:
-        print_json({"schema": 1, "drills": drill_rules.listed(rules), "cells": drill_matrix.listed(cells)})
+        listed = {"drills": drill_rules.listed(rules), "cells": drill_matrix.listed(cells)}
+        print_json({"schema": 1, **listed, **drill_matrix.coverage()})
     else:
         if rules:
             print(drill_rules.render_list(rules) + "\n")
-        print(drill_matrix.render_list(cells))
+        print(drill_matrix.render_list(cells) + "\n")
+        print(drill_matrix.render_coverage())
 
 
 def _run_target(options: argparse.Namespace) -> ExitCode:
     if len(options.name) > 1 or options.fault or options.quick or options.all or options.list:
         raise ConfigError("a target is run alone", you_want="semel drill target.toml [--seed N]")
+    if options.jobs > 1:
+        raise ConfigError("a target is one program", you_want="no -j")
     if options.engine != drill_matrix.EMBEDDED or options.nodes is not None:
         raise ConfigError("a target is broken by hooks of the embedded cluster", you_want="no --engine, no --nodes")
     with interrupted_by_sigterm():

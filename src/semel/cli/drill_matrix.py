@@ -93,45 +93,71 @@ class Matrix:
 
 
 def run(cells: Sequence[Cell], options: argparse.Namespace, progress: Progress) -> Matrix:
-    """Run them one after the other."""
-    from semel.drill.run_folder import RunFolder, runs_folder, scratch_folder
+    """Run them, one or several at once; what is told comes in the order of the cells."""
+    from semel.drill.run_folder import RunFolder, runs_folder
 
     folder = RunFolder(options.runs or runs_folder())
     for cell in cells:
         folder.plan(cell.schedule(options.seed))
-    tried: list[Tried] = []
     nodes = options.nodes if options.engine == APACHE else 0
+    tried: list[Tried] = []
+    early: dict[int, Tried] = {}
     try:
-        with _runner(nodes) as run_one:
-            for cell in cells:
-                progress.begin(cell.id)
-                with scratch_folder() as scratch:
-                    observed = run_one(cell, options.seed, scratch)
-                one = Tried(cell=cell, seed=options.seed, observed=observed, nodes=nodes)
-                folder.note(one.as_json())
-                if one.verdict is not Verdict.HELD:
-                    narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
-                tried.append(one)
-                progress.end(CODES[one.verdict])
+        progress.begin(cells[0].id)
+        for number, observed in _observed(cells, options, nodes):
+            one = Tried(cell=cells[number], seed=options.seed, observed=observed, nodes=nodes)
+            folder.note(one.as_json())  # at once, whatever ends the run; in the order in which cells ended
+            early[number] = one
+            while len(tried) in early:
+                _tell(early.pop(len(tried)), tried, progress)
+                if len(tried) < len(cells):
+                    progress.begin(cells[len(tried)].id)
     except KeyboardInterrupt:
-        narrate(f"interrupted after {len(tried)} of {len(cells)} cells; what they showed is in {folder.path}")
+        done = len(tried) + len(early)
+        narrate(f"interrupted after {done} of {len(cells)} cells; what they showed is in {folder.path}")
         raise
     return Matrix(tried=tried, folder=folder.path)
 
 
+def _tell(one: Tried, tried: list[Tried], progress: Progress) -> None:
+    if one.verdict is not Verdict.HELD:
+        narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
+    tried.append(one)
+    progress.end(CODES[one.verdict])
+
+
+def _observed(cells: Sequence[Cell], options: argparse.Namespace, nodes: int) -> Iterator[tuple[int, Observed]]:
+    """What each cell showed, with its number, in any order."""
+    from semel.drill.cell_workers import CellWorker, is_with_spark, run_in_workers
+    from semel.drill.run_folder import scratch_folder
+
+    if options.jobs > 1:
+        # More workers than cells would be started for nothing.
+        workers = [CellWorker() for _ in range(min(options.jobs, len(cells)))]
+        yield from run_in_workers(cells, options.seed, workers)
+        return
+    with _runner(nodes) as (run_one, bootstrap), CellWorker(bootstrap=bootstrap, nodes=nodes) as spark:
+        for number, cell in enumerate(cells):
+            if is_with_spark(cell):
+                yield number, spark.run(cell, options.seed)
+                continue
+            with scratch_folder() as scratch:
+                yield number, run_one(cell, options.seed, scratch)
+
+
 @contextmanager
-def _runner(nodes: int) -> Iterator[Callable[[Cell, int, Path], Observed]]:
-    """What runs a cell: on an embedded cluster of its own, or all on one cluster of Apache Kafka."""
+def _runner(nodes: int) -> Iterator[tuple[Callable[[Cell, int, Path], Observed], str]]:
+    """What runs a cell without Spark: on an embedded cluster of its own, or all on one cluster of Apache Kafka."""
     if not nodes:
         from semel.drill.running import run_cell
 
-        yield run_cell
+        yield run_cell, ""
         return
     from semel.drill.on_apache import apache_cells
 
     narrate(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}")
     with apache_cells(nodes) as apache:
-        yield apache.run
+        yield apache.run, apache.bootstrap
 
 
 def listed(cells: Sequence[Cell]) -> list[dict[str, object]]:
@@ -143,6 +169,25 @@ def render_list(cells: Sequence[Cell]) -> str:
     """The same as a table."""
     rows = [[cell.id, " ".join(cell.rows), " ".join(cell.kinds), _expected(cell)] for cell in cells]
     return render_table(["cell", "rows", "faults", "expected"], rows)
+
+
+def coverage() -> dict[str, object]:
+    """Every row and every fault of the table of features, and where each is shown."""
+    from semel.drill.coverage import FAULTS_SHOWN, ROWS, fault_words, row_words
+
+    return {
+        "rows": [{"row": row, "shown": row_words(row)} for row in ROWS],
+        "faults": [{"fault": one.fault, "shown": fault_words(one)} for one in FAULTS_SHOWN],
+    }
+
+
+def render_coverage() -> str:
+    """The same as two tables."""
+    from semel.drill.coverage import FAULTS_SHOWN, ROWS, fault_words, row_words
+
+    rows = render_table(["row", "shown by"], [[row, row_words(row)] for row in ROWS])
+    faults = render_table(["fault", "shown by"], [[one.fault, fault_words(one)] for one in FAULTS_SHOWN])
+    return f"{rows}\n\n{faults}"
 
 
 def _described(cell: Cell) -> dict[str, object]:

@@ -126,16 +126,21 @@ def of_points(headings: Sequence[str], lines: Sequence[Sequence[str | int]]) -> 
 
 def replay_words(options: argparse.Namespace) -> list[str]:
     """The command that repeats a replay, without what an address, a setting or the job's own words may hide."""
-    sides = ["--from", _word(without_login(options.left)), "--to", _word(without_login(options.right))]
+    sides = ["--checkpoint", options.checkpoint] if options.checkpoint else []
+    for name, side in (("--from", options.left), ("--to", options.right), *(("--also", one) for one in options.also)):
+        sides += [name, _word(without_login(side))] if side else []
+    flags = [f"--{name}" for name in ("copy", "embedded") if getattr(options, name)]
+    flags += ["--records", str(options.records)] if options.records is not None else []
+    flags += [word for point in options.point for word in ("--point", point)]
     # Of the audit's options `--conf name=value` alone may have a password; `--key=id` is no key of that kind.
     audit = [f"--audit={one if one.startswith('--') and '--conf' not in one else _word(one)}" for one in options.audit]
-    numbers = ["--kills", str(options.kills), "--timeout", f"{options.timeout:g}"]
+    numbers = ["--kills", str(options.kills), "--seed", str(options.seed), "--timeout", f"{options.timeout:g}"]
     job = []
     for before, word in zip(["", *options.command], options.command, strict=False):
         # `--password hunter2`: the second word is what the first one names.
         is_named = before.startswith("-") and "=" not in before and without_secret(before) != before
         job.append("…" if is_named else _word(word))
-    return ["replay", "--checkpoint", options.checkpoint, *sides, *audit, *numbers, "--html", options.html, "--", *job]
+    return ["replay", *sides, *flags, *audit, *numbers, "--html", options.html, "--", *job]
 
 
 def _word(word: str) -> str:

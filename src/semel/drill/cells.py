@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from semel.drill.spark_ways import DELTA, KAFKA, POSTGRES, SPARK_WAYS, Act, SparkFault, SparkWay
+from semel.drill.story_ways import STORY, STORY_FAULTS, STORY_WAY, StoryFault, StoryWay
 from semel.drill.strikes import STRIKES, Strike
 from semel.drill.ways import LEAST, MOST, SEND_LEAST, SEND_MOST, TRANSACTIONS, WAYS, Way
 from semel.errors import ConfigError
@@ -23,6 +25,8 @@ from semel.world.rng import SeededRng
 KILL_CLIENT = "kill-client"
 # At which occurrence of its moment a program is struck: never the first, so that something stands already.
 COUNT_MIN, COUNT_MAX = 2, 4
+# A pipeline on Spark has three micro-batches. A strike at its cluster may be felt in the one after it.
+MICRO_BATCHES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +40,18 @@ class ClientKill:
         """Write as reports do."""
         return f"client killed at {self.step}"
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of its faults."""
+        return (KILL_CLIENT,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One program under one fault; `certain` is the damage that cannot fail to be done."""
 
-    way: Way
-    fault: Strike | ClientKill
+    way: Way | SparkWay | StoryWay
+    fault: Strike | ClientKill | SparkFault | StoryFault
     certain: Anomaly | None = None
 
     @property
@@ -52,9 +61,21 @@ class Cell:
         return ".".join(re.sub(r"[^a-z0-9]+", "-", word.lower().replace("'s", "s")) for word in words)
 
     @property
+    def program(self) -> Way:
+        """The program, for a cell without Spark."""
+        assert isinstance(self.way, Way), f"{self.id} has no program of its own"
+        return self.way
+
+    @property
+    def strike(self) -> Strike:
+        """What strikes the cluster, for a cell without Spark whose program is not killed."""
+        assert isinstance(self.fault, Strike), self.id
+        return self.fault
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The names of its faults."""
-        return self.fault.kinds if isinstance(self.fault, Strike) else (KILL_CLIENT,)
+        return self.fault.kinds
 
     @property
     def allowed(self) -> list[Anomaly]:
@@ -69,25 +90,37 @@ class Cell:
     def schedule(self, seed: int) -> dict[str, object]:
         """What is done when: it follows from the cell and the seed alone."""
         plan: dict[str, object] = {"cell": self.id, "seed": seed, "fault": self.fault.name, "kinds": list(self.kinds)}
+        if isinstance(self.fault, StoryFault):
+            return plan
+        if isinstance(self.fault, SparkFault):
+            return {**plan, "at": str(self.fault.step), "micro_batch": self.count(seed)}
         if isinstance(self.fault, Strike):
-            moment = "before the program starts" if self.fault.at_start else self.way.moment
+            moment = "before the program starts" if self.fault.at_start else self.program.moment
             return {**plan, "at": moment, "count": self.count(seed), "hold_ms": self.fault.hold_ms}
         return {**plan, "at": self.fault.step, "count": self.count(seed)}
 
     def count(self, seed: int) -> int:
         """At which occurrence of its moment the program is struck."""
-        if isinstance(self.fault, Strike) and self.fault.at_start:
+        if isinstance(self.fault, StoryFault) or (isinstance(self.fault, Strike) and self.fault.at_start):
             return 0
-        return SeededRng(seed).fork(self.id).integer(COUNT_MIN, COUNT_MAX)
+        count_max = COUNT_MAX
+        if isinstance(self.fault, SparkFault):
+            count_max = MICRO_BATCHES if self.fault.act in (Act.KILL_DRIVER, Act.KILL_JVM) else MICRO_BATCHES - 1
+        return SeededRng(seed).fork(self.id).integer(COUNT_MIN, count_max)
 
 
 def _rows(cell: Cell) -> Iterator[str]:
     way, name = cell.way, cell.fault.name
     yield {Guarantee.AT_MOST_ONCE: "M01", Guarantee.AT_LEAST_ONCE: "M02", Guarantee.EXACTLY_ONCE: "M03"}[way.guarantee]
+    if isinstance(cell.fault, SparkFault):
+        yield from _spark_rows(way, cell.fault)
+        return
     if way.path == "produce" and name in ("answers lost, at work", "answers cut, at work"):
         yield "M04"
-    if way.path == "consume" and KILL_CLIENT in cell.kinds and way.guarantee is not Guarantee.EXACTLY_ONCE:
-        yield "M19"
+        if way.guarantee is Guarantee.EXACTLY_ONCE:
+            yield "M05"  # the second copy has a number that the broker has seen: it is acknowledged and not appended
+    if way.path == "consume" and KILL_CLIENT in cell.kinds:
+        yield "M23" if way.guarantee is Guarantee.EXACTLY_ONCE else "M19"
     if way is TRANSACTIONS:
         yield "M22"
         if KILL_CLIENT in cell.kinds:
@@ -96,6 +129,21 @@ def _rows(cell: Cell) -> Iterator[str]:
             yield "M17"
         if name.endswith(", at work") and not name.startswith("requests refused"):
             yield "M18"
+
+
+def _spark_rows(way: Way | SparkWay | StoryWay, fault: SparkFault) -> Iterator[str]:
+    if way.guarantee is not Guarantee.EXACTLY_ONCE:
+        yield "M28"
+        return
+    yield {KAFKA: "M25", POSTGRES: "M26", DELTA: "M27"}[way.path]
+    if way.path != KAFKA and fault.act in (Act.KILL_DRIVER, Act.KILL_JVM, Act.KILL_POSTGRES):
+        yield "M23"
+    if fault.act is Act.LOSE_CHECKPOINT:
+        yield "M30"
+    if fault.act is Act.TWO_DRIVERS:
+        yield from ("M14", "M31")
+    if fault.name.startswith("transaction coordinator"):
+        yield "M17"
 
 
 # Some of the damage that a weaker declaration allows is certain to be done.
@@ -120,6 +168,8 @@ CELLS = tuple(
         *(Cell(way=way, fault=ClientKill(step=step), certain=certain) for step, certain in way.kills),
     )
 )
+CELLS += tuple(Cell(way=way, fault=fault, certain=certain) for way in SPARK_WAYS for fault, certain in way.faults)
+CELLS += tuple(Cell(way=STORY_WAY, fault=fault) for fault in STORY_FAULTS)
 # One of each row, and the weaker guarantee beside the stronger one where that shows the damage.
 QUICK = (
     "produce.at-most-once.requests-lost-at-work",
@@ -133,6 +183,13 @@ QUICK = (
     "copy.exactly-once.client-killed-at-committing",
     "copy.exactly-once.transaction-coordinator-killed",
     "copy.exactly-once.answers-lost-at-work",
+    "spark-kafka.at-most-once.driver-killed-at-committed",
+    "spark-kafka.at-least-once.driver-killed-at-rows-written",
+    "spark-kafka.exactly-once.driver-killed-at-offsets-written",
+    "spark-kafka.exactly-once.second-driver-at-offsets-written",
+    "spark-kafka.exactly-once.checkpoint-lost-at-committed",
+    "spark-postgres.exactly-once.postgresql-killed-at-offsets-written",
+    "spark-delta.exactly-once.driver-killed-at-offsets-written",
 )
 
 
@@ -161,8 +218,9 @@ def chosen_cells(names: Sequence[str], *, fault: str = "") -> list[Cell]:
     found = [
         cell for cell in CELLS if cell.id in wanted and (not fault or kind in cell.kinds or fault == cell.fault.name)
     ]
-    if not found and kind not in (*FAULTS, KILL_CLIENT):
-        raise ConfigError(f"no fault is called {fault!r}", you_want=", ".join((*FAULTS, KILL_CLIENT)))
+    known = (*FAULTS, KILL_CLIENT, STORY, *Act)
+    if not found and kind not in known:
+        raise ConfigError(f"no fault is called {fault!r}", you_want=", ".join(known))
     if not found:
         raise ConfigError(f"no cell of {', '.join(names) or 'the matrix'} has the fault {fault!r}")
     return found

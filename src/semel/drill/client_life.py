@@ -15,27 +15,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from semel.drill.commands import RunningCommand, last_lines
-from semel.drill.programs import Errand
+from semel.drill.programs import ProgramInput
 from semel.drill.ways import WAYS, Way
 from semel.errors import EnvironmentFailure
 
 LIFE_S_MAX = 120.0
 
 
-def killed_at(way: Way, errand: Errand, step: str, count: int) -> None:
+def killed_at(way: Way, program_input: ProgramInput, step: str, count: int) -> None:
     """Run one life of a program that dies when it has come to this step for the `count`-th time."""
     job = {
         "way": way.name,
         "step": step,
         "count": count,
-        "bootstrap": errand.bootstrap,
-        "source": errand.source,
-        "target": errand.target,
-        "values": errand.values,
-        "ends": errand.ends,
-        "store": str(errand.store),
-        "member": errand.member,
-        "idle_ms_max": errand.idle_ms_max,
+        "bootstrap": program_input.bootstrap,
+        "source": program_input.source,
+        "target": program_input.target,
+        "values": program_input.values,
+        "ends": program_input.ends,
+        "store": str(program_input.store),
+        "member": program_input.member,
+        "idle_ms_max": program_input.idle_ms_max,
     }
     command = [sys.executable, "-m", "semel.drill.client_life", json.dumps(job)]
     with tempfile.TemporaryFile() as output, RunningCommand(command, output.fileno()) as running:
@@ -69,7 +69,7 @@ def main(text: str) -> None:
     """Live."""
     job = json.loads(text)
     (way,) = (one for one in WAYS if one.name == job["way"])
-    errand = Errand(
+    program_input = ProgramInput(
         bootstrap=job["bootstrap"],
         source=job["source"],
         target=job["target"],
@@ -79,7 +79,7 @@ def main(text: str) -> None:
         member=job["member"],
         idle_ms_max=job["idle_ms_max"],
     )
-    way.life(replace(errand, on_step=Doom(job["step"], job["count"])))
+    way.life(replace(program_input, on_step=Doom(job["step"], job["count"])))
 
 
 if __name__ == "__main__":

@@ -27,14 +27,17 @@ class RunningCommand:
         *,
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        kept: Sequence[int] = (),
     ) -> None:
-        """Start it, in this folder."""
+        """Start it, in this folder; `kept` are numbers of files that it has as well."""
         self._is_over = True
         try:
             with interrupts_put_off():  # between its start and its guard nobody would end a process
                 self.process = subprocess.Popen(  # noqa: S603 - the user's own program
                     command,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
+                    pass_fds=kept,
                     stdout=output,
                     stderr=output,
                     start_new_session=True,

@@ -19,8 +19,10 @@ from typing import Any
 
 from semel.drill.cells import Cell, ClientKill, Observed
 from semel.drill.damage.records import WAIT_S_MAX, new_topic, wait_until
-from semel.drill.programs import Errand
-from semel.drill.running import CONFIG, IN_SYNC_S_MAX, PARTITIONS, AtMoment, Outcome, prepared, with_killed_client
+from semel.drill.drill_cluster import CONFIG, IN_SYNC_S_MAX
+from semel.drill.programs import ProgramInput
+from semel.drill.running import PARTITIONS, AtMoment, Outcome, prepared, with_killed_client
+from semel.drill.spark_ways import SparkFault
 from semel.drill.strikes import GROUPS, TRANSACTIONS
 from semel.engine.apache import ApacheCluster
 from semel.errors import EnvironmentFailure
@@ -30,10 +32,10 @@ NODES_MAX = 3
 # The first group of a new cluster waits for its coordinator longer than embedded brokers let anybody wait.
 IDLE_MS_MAX = 20_000
 KILLED, PAUSED, RESTARTED = "killed", "paused", "restarted"
-# Who has the part: the topic that says so, for this errand.
-ROLES: dict[str, Callable[[Errand], str]] = {
-    "target's leader": lambda errand: errand.target,
-    "source's leader": lambda errand: errand.source,
+# Who has the part: the topic that says so, for this program_input.
+ROLES: dict[str, Callable[[ProgramInput], str]] = {
+    "target's leader": lambda program_input: program_input.target,
+    "source's leader": lambda program_input: program_input.source,
     "group coordinator": lambda _: GROUPS,
     "transaction coordinator": lambda _: TRANSACTIONS,
 }
@@ -45,6 +47,9 @@ ON_NODES = {
 
 def can_run(cell: Cell, nodes: int) -> bool:
     """Whether so many nodes of any cluster will do. With one node there is nobody who could take a part over."""
+    if isinstance(cell.fault, SparkFault):
+        return cell.fault.strike is None
+    # A story moves messages inside the cluster, and its names are none of these.
     return isinstance(cell.fault, ClientKill) or (nodes == NODES_MAX and cell.fault.name in ON_NODES)
 
 
@@ -66,43 +71,49 @@ class ApacheCells:
             {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         )
 
+    @property
+    def bootstrap(self) -> str:
+        """Where it is, for cells with Spark, which run in a process of their own."""
+        return self._cluster.bootstrap
+
     def run(self, cell: Cell, seed: int, folder: Path) -> Observed:
         """Run one; the folder takes what the program keeps. What could not be done is the reason."""
         try:
             source = new_topic(self._cluster, "orders", partitions=PARTITIONS, replicas=self._nodes)
             target = new_topic(self._cluster, "results", replicas=self._nodes)
-            errand = prepared(self._cluster, cell, folder / "results.db", source=source, target=target)
-            errand = replace(errand, idle_ms_max=IDLE_MS_MAX)
+            program_input = prepared(self._cluster, cell, folder / "results.db", source=source, target=target)
+            program_input = replace(program_input, idle_ms_max=IDLE_MS_MAX)
             if isinstance(cell.fault, ClientKill):
-                fired, errors, reason = with_killed_client(cell, cell.fault, errand, cell.count(seed))
+                fired, errors, reason = with_killed_client(cell, cell.fault, program_input, cell.count(seed))
             else:
-                fired, errors, reason = self._under_blow(cell, errand, cell.count(seed))
-            found = cell.way.found(errand)
+                fired, errors, reason = self._under_strike(cell, program_input, cell.count(seed))
+            found = cell.program.found(program_input)
         except EnvironmentFailure as failure:
             return Observed(reason=failure.summary)
-        return Observed.count(errand.values, found, fired=fired, errors=errors, reason=reason)
+        return Observed.count(program_input.values, found, fired=fired, errors=errors, reason=reason)
 
-    def _under_blow(self, cell: Cell, errand: Errand, count: int) -> Outcome:
-        assert not isinstance(cell.fault, ClientKill)
+    def _under_strike(self, cell: Cell, program_input: ProgramInput, count: int) -> Outcome:
         role, how = ON_NODES[cell.fault.name]
-        blow = NodeBlow(self._cluster, how, partial(self._node_of, ROLES[role](errand), errand), cell.fault.hold_ms)
+        running_strike = NodeStrike(
+            self._cluster, how, partial(self._node_of, ROLES[role](program_input), program_input), cell.strike.hold_ms
+        )
         errors, reason = [], ""
         try:
-            struck = replace(errand, on_step=AtMoment(cell.way.moment, count, blow.fall))
-            errors = [error.summary for error in cell.way.survive(struck)]
+            struck = replace(program_input, on_step=AtMoment(cell.program.moment, count, running_strike.begin))
+            errors = [error.summary for error in cell.program.survive(struck)]
         except EnvironmentFailure as failure:
             reason = failure.summary
         finally:
-            blow.mend()
+            running_strike.mend()
         self._cluster.wait_until_ready()
         wait_until(self._is_in_sync, "all replicas are in sync", IN_SYNC_S_MAX)
-        return {cell.kinds[0]: blow.fired}, errors, reason
+        return {cell.kinds[0]: running_strike.fired}, errors, reason
 
-    def _node_of(self, topic: str, errand: Errand) -> int:
+    def _node_of(self, topic: str, program_input: ProgramInput) -> int:
         """Who leads the topic's first partition, or the one that knows this group or transactional id."""
         partitions = self._topics()[topic].partitions
         is_internal = topic in (GROUPS, TRANSACTIONS)
-        return int(partitions[coordinator_partition(errand.name, len(partitions)) if is_internal else 0].leader)
+        return int(partitions[coordinator_partition(program_input.name, len(partitions)) if is_internal else 0].leader)
 
     def _is_in_sync(self) -> bool:
         places = [place for topic in self._topics().values() for place in topic.partitions.values()]
@@ -112,7 +123,7 @@ class ApacheCells:
         return self._admin.list_topics(timeout=WAIT_S_MAX).topics
 
 
-class NodeBlow:
+class NodeStrike:
     """A node that is killed, restarted or stopped in place, and mended a while later or at the end."""
 
     def __init__(self, cluster: ApacheCluster, how: str, whom: Callable[[], int], hold_ms: float) -> None:
@@ -122,7 +133,7 @@ class NodeBlow:
         self._node = 0
         self.fired = 0
 
-    def fall(self) -> None:
+    def begin(self) -> None:
         """Break whoever has the part now."""
         self._node = self._whom()
         if self._how == PAUSED:

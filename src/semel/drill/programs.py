@@ -40,7 +40,7 @@ READING = HASTY | {"fetch.wait.max.ms": 20, "fetch.error.backoff.ms": 20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ProgramInput:
     """What is to be brought from where to where; `on_step` is called after each step of the work."""
 
     bootstrap: str
@@ -100,82 +100,85 @@ class Batches:
 # --- what the programs do
 
 
-def copy_at_most_once(errand: Errand) -> None:
+def copy_at_most_once(program_input: ProgramInput) -> None:
     """Nobody looks back: what could not be sent is gone."""
     guarantee = Guarantee.AT_MOST_ONCE
     with (
-        Producer(errand.bootstrap, guarantee=guarantee, settings=SENDING) as producer,
-        errand.reader(guarantee) as batches,
+        Producer(program_input.bootstrap, guarantee=guarantee, settings=SENDING) as producer,
+        program_input.reader(guarantee) as batches,
     ):
         for batch in batches:
             for record in batch:
                 try:
-                    producer.send(errand.target, record.value).result()
+                    producer.send(program_input.target, record.value).result()
                 except BrokerError:
                     continue
                 finally:
-                    errand.on_step(SENT)
+                    program_input.on_step(SENT)
 
 
-def copy_at_least_once(errand: Errand) -> None:
+def copy_at_least_once(program_input: ProgramInput) -> None:
     """What could not be sent ends the program; the next one reads it again."""
     guarantee = Guarantee.AT_LEAST_ONCE
     with (
-        Producer(errand.bootstrap, guarantee=guarantee, settings=SENDING) as producer,
-        errand.reader(guarantee) as batches,
+        Producer(program_input.bootstrap, guarantee=guarantee, settings=SENDING) as producer,
+        program_input.reader(guarantee) as batches,
     ):
         for batch in batches:
             for record in batch:
-                producer.send(errand.target, record.value).result()
-                errand.on_step(SENT)
+                producer.send(program_input.target, record.value).result()
+                program_input.on_step(SENT)
 
 
-def copy_in_transactions(errand: Errand) -> None:
+def copy_in_transactions(program_input: ProgramInput) -> None:
     """Records and offsets together."""
     with (
         Producer(
-            errand.bootstrap,
+            program_input.bootstrap,
             guarantee=Guarantee.EXACTLY_ONCE,
-            transactional_id=errand.name,
+            transactional_id=program_input.name,
             settings=SENDING,
             wait_ms_max=WAIT_MS_MAX,
-            on_step=errand.on_step,
+            on_step=program_input.on_step,
         ) as producer,
-        errand.reader(Guarantee.EXACTLY_ONCE) as batches,
+        program_input.reader(Guarantee.EXACTLY_ONCE) as batches,
     ):
         for batch in batches:
             with producer.transaction() as tx:
                 for record in batch:
-                    tx.send(errand.target, record.value)
+                    tx.send(program_input.target, record.value)
                 tx.flush()
                 tx.commit_offsets(batches.consumer)
 
 
-def consume_into_table(errand: Errand, guarantee: Guarantee) -> None:
+def consume_into_table(program_input: ProgramInput, guarantee: Guarantee) -> None:
     """Results in a database, offsets in the group: before the results or after them, as the guarantee says."""
-    with closing(sqlite3.connect(errand.store, isolation_level=None)) as table, errand.reader(guarantee) as batches:
+    with (
+        closing(sqlite3.connect(program_input.store, isolation_level=None)) as table,
+        program_input.reader(guarantee) as batches,
+    ):
         table.execute("CREATE TABLE IF NOT EXISTS results (line text)")
         for batch in batches:
             for record in batch:
                 table.execute("INSERT INTO results VALUES (?)", [(record.value or b"").decode()])
-                errand.on_step(PROCESSED)
+                program_input.on_step(PROCESSED)
 
 
-def consume_at_most_once(errand: Errand) -> None:
+def consume_at_most_once(program_input: ProgramInput) -> None:
     """The offsets first."""
-    consume_into_table(errand, Guarantee.AT_MOST_ONCE)
+    consume_into_table(program_input, Guarantee.AT_MOST_ONCE)
 
 
-def consume_at_least_once(errand: Errand) -> None:
+def consume_at_least_once(program_input: ProgramInput) -> None:
     """The results first."""
-    consume_into_table(errand, Guarantee.AT_LEAST_ONCE)
+    consume_into_table(program_input, Guarantee.AT_LEAST_ONCE)
 
 
-def consume_into_store(errand: Errand) -> None:
+def consume_into_store(program_input: ProgramInput) -> None:
     """Results and offsets together, in a database."""
     with (
-        SqliteStore(errand.store, on_step=errand.on_step) as store,
-        errand.reader(Guarantee.EXACTLY_ONCE, store) as batches,
+        SqliteStore(program_input.store, on_step=program_input.on_step) as store,
+        program_input.reader(Guarantee.EXACTLY_ONCE, store) as batches,
     ):
         store.make("CREATE TABLE IF NOT EXISTS results (line text)")
         for batch in batches:
@@ -184,30 +187,30 @@ def consume_into_store(errand: Errand) -> None:
                     t.execute("INSERT INTO results VALUES (?)", [(record.value or b"").decode()])
 
 
-def send_at_most_once(errand: Errand) -> None:
+def send_at_most_once(program_input: ProgramInput) -> None:
     """What could not be sent is gone."""
-    with Producer(errand.bootstrap, guarantee=Guarantee.AT_MOST_ONCE, settings=SENDING) as producer:
-        for value in errand.values:
+    with Producer(program_input.bootstrap, guarantee=Guarantee.AT_MOST_ONCE, settings=SENDING) as producer:
+        for value in program_input.values:
             try:
-                producer.send(errand.target, value).result()
+                producer.send(program_input.target, value).result()
             except BrokerError:
                 continue
             finally:
-                errand.on_step(SENT)
+                program_input.on_step(SENT)
 
 
-def send_at_least_once(errand: Errand) -> None:
+def send_at_least_once(program_input: ProgramInput) -> None:
     """What was not acknowledged is sent again, without a number that would tell the broker so."""
-    _send_in_one_session(errand, Guarantee.AT_LEAST_ONCE)
+    _send_in_one_session(program_input, Guarantee.AT_LEAST_ONCE)
 
 
-def send_idempotently(errand: Errand) -> None:
+def send_idempotently(program_input: ProgramInput) -> None:
     """No transaction and one session: it lives through everything, for its successor could not know what arrived."""
-    _send_in_one_session(errand, Guarantee.EXACTLY_ONCE)
+    _send_in_one_session(program_input, Guarantee.EXACTLY_ONCE)
 
 
-def _send_in_one_session(errand: Errand, guarantee: Guarantee) -> None:
-    with Producer(errand.bootstrap, guarantee=guarantee, settings=SENDING) as producer:
-        for value in errand.values:
-            producer.send(errand.target, value).result()
-            errand.on_step(SENT)
+def _send_in_one_session(program_input: ProgramInput, guarantee: Guarantee) -> None:
+    with Producer(program_input.bootstrap, guarantee=guarantee, settings=SENDING) as producer:
+        for value in program_input.values:
+            producer.send(program_input.target, value).result()
+            program_input.on_step(SENT)

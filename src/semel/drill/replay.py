@@ -1,8 +1,11 @@
 """Bring any streaming query to the points at which a crash matters, start it again, and count what that did.
 
 The query is a command that works off its input and ends (`trigger(availableNow=True)`). Nothing of semel has to be in
-it: a crash is seen in its checkpoint alone. A micro-batch has a file in `offsets/` once it is planned, and one in
-`commits/` once Spark takes it for done.
+it: a point is found by watching its checkpoint and its outputs (`replay_points`, `output_probe`).
+
+Why: a signal cannot be sent at an exact moment. So the query is killed first, and looked at then, when nothing changes
+     any more: only what stands at the point counts as struck there. A micro-batch that is too quick to be seen at work
+     is followed by one that is killed after a drawn part of the time that the last one took.
 """
 
 from __future__ import annotations
@@ -11,26 +14,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from semel.drill.commands import RunningCommand, last_lines
+from semel.drill.output_probe import Mark, Probe
+from semel.drill.replay_points import Checkpoint, Point, Sight
 from semel.errors import EnvironmentFailure
+from semel.world.rng import Rng, SeededRng
 
 PAUSE_S = 0.005
 TRIES = 3  # for each kill
+SETTLED_LOOKS = 3  # an output that looks the same so often in a row has stopped changing
 
 Counts = Mapping[str, int]
-
-
-class Point(StrEnum):
-    """Where the query is struck."""
-
-    PLANNED = "killed with a micro-batch planned"
-    """As soon as a new file in `offsets/` has none in `commits/`: before, while or after rows are written."""
-    FORGOTTEN = "rows written, not in the commit log"
-    """The last file of `commits/` is removed: what a driver leaves that dies between its sink's commit and Spark's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +39,10 @@ class Struck:
     anomalies: Counts
     is_whole: bool
     """Whether the audit could tell."""
+    reason: str = ""
+    """Why it was not reached."""
+    applies: bool = True
+    """Whether such a point exists in this query at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,83 +53,164 @@ class Audited:
     is_whole: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class Replay:
-    """A job, its checkpoint, and who counts."""
+NOTHING = Audited(anomalies={}, is_whole=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What one point is played on: the job, its checkpoint, its outputs, and who counts."""
 
     command: Sequence[str]
     checkpoint: Path
+    outputs: Sequence[Probe | None]
     audit: Callable[[], Audited]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    feed: Callable[[], None] = lambda: None
+    """Brings new input, where semel makes it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    """A job that is struck at these points, each on the stage that `stage_of` makes for it."""
+
+    stage_of: Callable[[Point], Stage]
+    points: Sequence[Point]
     kills: int
     run_s_max: float
+    seed: int
     narrate: Callable[[str], None]
+    _keeps_state: bool | None = None
 
     def run(self) -> list[Struck]:
-        """Strike at every point; the job is left at the end of its input."""
-        before = Audited(anomalies={}, is_whole=True)
-        if self._ids("commits"):
-            self.narrate("auditing what is there already")
-            before = self.audit()
+        """Strike at every point; each job is left at the end of its input."""
         found = []
-        for strike in (self._kill, self._forget):
-            point, times = strike()
-            after = self.audit() if times else Audited(anomalies=before.anomalies, is_whole=True)
-            more = {kind: max(0, count - before.anomalies.get(kind, 0)) for kind, count in after.anomalies.items()}
-            found.append(Struck(point=point, times=times, anomalies=more, is_whole=after.is_whole))
-            before = after
+        before: dict[Path, Audited] = {}
+        for point in self.points:
+            if reason := self._cannot_apply(point):
+                found.append(_not_struck(point, reason, applies=False))
+                continue
+            stage = self.stage_of(point)
+            checkpoint = Checkpoint(stage.checkpoint)
+            if stage.checkpoint not in before:
+                before[stage.checkpoint] = NOTHING
+                if checkpoint.committed():
+                    self.narrate("auditing what is there already")
+                    before[stage.checkpoint] = stage.audit()
+            run = _StageRun(self, stage, checkpoint, point)
+            try:
+                struck, before[stage.checkpoint] = run.strike(before[stage.checkpoint])
+            finally:
+                run.close()
+            if checkpoint.committed():
+                self._keeps_state = checkpoint.keeps_state()
+            if reason := self._cannot_apply(point):
+                struck = _not_struck(point, reason, applies=False)
+            found.append(struck)
         return found
+
+    def _cannot_apply(self, point: Point) -> str:
+        return "the query keeps no state" if point is Point.STATE and self._keeps_state is False else ""
+
+
+def _not_struck(point: Point, reason: str, *, applies: bool = True) -> Struck:
+    return Struck(point=point, times=0, anomalies={}, is_whole=True, reason=reason, applies=applies)
+
+
+class _StageRun:
+    """One point on its stage."""
+
+    def __init__(self, replay: Replay, stage: Stage, checkpoint: Checkpoint, point: Point) -> None:
+        self._replay, self._stage, self._checkpoint, self._point = replay, stage, checkpoint, point
+        self._kills = 0
+        self._rng: Rng = SeededRng(replay.seed).fork(point.word)
+
+    def strike(self, before: Audited) -> tuple[Struck, Audited]:
+        """Strike, and count what came of it; also gives what the output has now."""
+        point, stage = self._point, self._stage
+        if point is Point.BETWEEN and len(stage.outputs) == 1:
+            return _not_struck(point, "one output; --also names another", applies=False), before
+        # Which point a query was killed at is seen in its outputs.
+        if None in stage.outputs and point is not Point.FORGOTTEN and point is not Point.STATE:
+            return _not_struck(point, "this kind of output cannot be watched"), before
+        times = self._forget() if point is Point.FORGOTTEN else self._kill()
+        # A kill that missed its point may have done damage all the same.
+        if not times and not self._kills:
+            return _not_struck(point, "there was no micro-batch to strike"), before
+        after = stage.audit()
+        more = {kind: max(0, count - before.anomalies.get(kind, 0)) for kind, count in after.anomalies.items()}
+        reason = "" if times else f"killed {self._kills} times, each time a moment too early or too late"
+        return Struck(point=point, times=times, anomalies=more, is_whole=after.is_whole, reason=reason), after
+
+    def close(self) -> None:
+        """Let go of the outputs."""
+        for output in self._stage.outputs:
+            if output is not None:
+                output.close()
 
     # --- the points
 
-    def _kill(self) -> tuple[Point, int]:
+    def _kill(self) -> int:
         times = 0
-        for _ in range(self.kills * TRIES):
-            number = self._run_until_planned()
-            if number is None:
+        for _ in range(self._replay.kills * TRIES):
+            self._stage.feed()
+            sight = self._run_until_moment()
+            if sight is None:
                 break
-            # The signal may come a moment too late, with the micro-batch in the commit log: that has shown nothing, and
-            # the next micro-batch is tried.
-            is_late = number in self._ids("commits")
-            times += not is_late
-            told = "done before it could be killed" if is_late else "planned: killed"
-            self.narrate(f"micro-batch {number} was {told}; starting the job again")
-            if times == self.kills:
+            self._kills += 1
+            times += sight.is_hit(self._point)
+            told = f"micro-batch {sight.micro_batch_id}: killed, and it was {sight}"
+            self._replay.narrate(f"{self._point}: {told}; {times} of {self._replay.kills}")
+            if times == self._replay.kills:
                 break
         self._run_to_end()
-        return Point.PLANNED, times
+        return times
 
-    def _forget(self) -> tuple[Point, int]:
-        committed = self._ids("commits")
-        if not committed:
-            return Point.FORGOTTEN, 0
-        last = max(committed)
-        folder = self.checkpoint / "commits"
-        # Hadoop keeps a checksum beside each file, and refuses a file whose checksum is another one's.
-        for name in (str(last), f".{last}.crc"):
-            (folder / name).unlink(missing_ok=True)
-        self.narrate(f"micro-batch {last} is taken out of the commit log; starting the job again")
+    def _forget(self) -> int:
+        """Recreate exactly what a driver leaves that dies after its sink's commit."""
+        checkpoint = self._checkpoint
+        if not checkpoint.committed() or checkpoint.planned() - checkpoint.committed():
+            self._stage.feed()
+            self._run_to_end()
+        last = checkpoint.forget_last()
+        if last is None:
+            return 0
+        self._replay.narrate(f"{self._point}: micro-batch {last} is taken out of the commit log; starting again")
         self._run_to_end()
-        return Point.FORGOTTEN, int(last in self._ids("commits"))
+        return int(last in checkpoint.committed())
 
     # --- the job
 
-    def _run_until_planned(self) -> int | None:
-        """Kill the job when it has planned a micro-batch that it had not; None if it came to its end."""
-        known = self._ids("offsets")
-        with tempfile.TemporaryFile() as output, RunningCommand(self.command, output.fileno()) as job:
-            deadline = time.monotonic() + self.run_s_max
+    def _run_until_moment(self) -> Sight | None:
+        """Kill the job when a new micro-batch of it is at the point; None if it came to its end before."""
+        known = self._checkpoint.planned()
+        watch = _Watch(self._checkpoint, [one for one in self._stage.outputs if one is not None], known)
+        watch.look()  # before the job is there: its first micro-batch may be written before anybody can look again
+        with (
+            tempfile.TemporaryFile() as output,
+            RunningCommand(self._stage.command, output.fileno(), environment=self._stage.environment) as job,
+        ):
+            deadline = time.monotonic() + self._replay.run_s_max
+            delay_s: float | None = None
             while job.process.poll() is None:
-                if new := self._ids("offsets") - known - self._ids("commits"):
-                    return max(new)
+                sight = watch.look()
+                if sight is not None and sight.is_committed:
+                    # It was too quick to be seen at the point: the next one is killed at a drawn moment.
+                    delay_s = self._rng.uniform(0.0, watch.end())
+                elif sight is not None and (sight.is_moment(self._point) or watch.is_planned_for(delay_s)):
+                    job.kill()
+                    return watch.look()
                 self._check_time(deadline)
                 time.sleep(PAUSE_S)
             self._check_end(job.process.returncode, output.fileno())
         return None
 
     def _run_to_end(self) -> None:
-        with tempfile.TemporaryFile() as output, RunningCommand(self.command, output.fileno()) as job:
+        with (
+            tempfile.TemporaryFile() as output,
+            RunningCommand(self._stage.command, output.fileno(), environment=self._stage.environment) as job,
+        ):
             try:
-                job.process.wait(self.run_s_max)
+                job.process.wait(self._replay.run_s_max)
             except subprocess.TimeoutExpired:
                 self._check_time(0.0)
             self._check_end(job.process.returncode, output.fileno())
@@ -136,7 +218,7 @@ class Replay:
     def _check_time(self, deadline: float) -> None:
         if time.monotonic() > deadline:
             raise EnvironmentFailure(
-                f"the job has not ended after {self.run_s_max:.0f} s",
+                f"the job has not ended after {self._replay.run_s_max:.0f} s",
                 you_want="a job that works off its input and ends: trigger(availableNow=True); or a longer --timeout",
             )
 
@@ -149,8 +231,64 @@ class Replay:
             you_want="a job that ends without an error when nothing strikes it",
         )
 
-    def _ids(self, folder: str) -> set[int]:
-        try:
-            return {int(path.name) for path in (self.checkpoint / folder).iterdir() if path.name.isdigit()}
-        except FileNotFoundError:
-            return set()
+
+class _Watch:
+    """Follows the micro-batches of a running query that it had not planned before."""
+
+    def __init__(self, checkpoint: Checkpoint, outputs: Sequence[Probe], known: set[int]) -> None:
+        self._checkpoint, self._outputs, self._known = checkpoint, outputs, set(known)
+        self._before: list[Mark] | None = None
+        self._latest: list[Mark] = []
+        self._same = [0] * len(outputs)
+        self._number: int | None = None
+        self._planned_at = 0.0
+
+    def look(self) -> Sight | None:
+        """The micro-batch that is under way, as it is now; None while there is none."""
+        number = self._number
+        if number is None:
+            # The outputs as they were the last time that there was no plan: a quick micro-batch has rows by now. But if
+            # an older micro-batch was still at work then, its rows came later, and the outputs of now are nearer.
+            is_quiet = self._checkpoint.planned() <= self._checkpoint.committed()
+            marks = self._marks()
+            new = self._checkpoint.planned() - self._known
+            if not new:
+                self._before = marks if is_quiet else None
+                return None
+            number = self._number = max(new)
+            if self._before is None:
+                self._before = marks
+            self._latest = marks
+            self._same = [0] * len(self._outputs)
+            self._planned_at = time.monotonic()
+        # In this order: a micro-batch in the commit log had its rows before.
+        is_committed = number in self._checkpoint.committed()
+        has_state = self._checkpoint.has_state_of(number)
+        marks, before = self._marks(), self._before or []
+        is_same = [mark == older for mark, older in zip(marks, self._latest, strict=True)]
+        self._same = [count + 1 if same else 0 for count, same in zip(self._same, is_same, strict=True)]
+        self._latest = marks
+        return Sight(
+            micro_batch_id=number,
+            is_committed=is_committed,
+            has_state=has_state,
+            changed=tuple(mark != older for mark, older in zip(marks, before, strict=True)),
+            settled=tuple(
+                count >= SETTLED_LOOKS and not mark.is_half_written
+                for mark, count in zip(marks, self._same, strict=True)
+            ),
+        )
+
+    def is_planned_for(self, delay_s: float | None) -> bool:
+        """Whether the plan is so old."""
+        return delay_s is not None and time.monotonic() - self._planned_at >= delay_s
+
+    def end(self) -> float:
+        """Wait for the next micro-batch; gives the seconds that this one took."""
+        if self._number is not None:
+            self._known.add(self._number)
+        self._number = self._before = None
+        return time.monotonic() - self._planned_at
+
+    def _marks(self) -> list[Mark]:
+        return [output.look() for output in self._outputs]

@@ -10,30 +10,23 @@ from pathlib import Path
 from semel.drill.cells import KILL_CLIENT, Cell, ClientKill, Observed
 from semel.drill.client_life import killed_at
 from semel.drill.damage.records import WAIT_S_MAX, Reachable, commit_positions, consumer, producer, wait_until
-from semel.drill.programs import Errand
-from semel.drill.strikes import Blow, Scene
+from semel.drill.drill_cluster import CONFIG, wait_in_sync
+from semel.drill.programs import ProgramInput
+from semel.drill.stories import STORY_OF
+from semel.drill.story_ways import StoryFault
+from semel.drill.strikes import RunningStrike, Scene
 from semel.engine.embedded import Cluster
 from semel.errors import EnvironmentFailure
 
 RECORDS = 60
-IN_SYNC_S_MAX, FELT_S_MAX = 120.0, 60.0
+FELT_S_MAX = 60.0
 SOURCE, TARGET, PARTITIONS = "orders", "results", 2
-# Losses are found and leaders move within a second, so that a cell takes seconds and not minutes.
-CONFIG = {
-    "min.insync.replicas": "2",
-    "auto.create.topics.enable": "false",
-    "group.min.session.timeout.ms": "100",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
-    "broker.heartbeat.interval.ms": "100",
-    "broker.session.timeout.ms": "1000",
-    "replica.lag.time.max.ms": "1000",
-    "replica.fetch.wait.max.ms": "100",
-}
 
 
 def run_cell(cell: Cell, seed: int, folder: Path) -> Observed:
     """Run it; the folder takes the logs and what the program keeps. What could not be done is the reason."""
+    if isinstance(cell.fault, StoryFault):
+        return STORY_OF[cell.fault.name].run(folder)
     try:
         return _run(cell, seed, folder)
     except EnvironmentFailure as failure:
@@ -41,52 +34,57 @@ def run_cell(cell: Cell, seed: int, folder: Path) -> Observed:
 
 
 def _run(cell: Cell, seed: int, folder: Path) -> Observed:
-    flush = "os" if isinstance(cell.fault, ClientKill) else cell.fault.flush
+    flush = "os" if isinstance(cell.fault, ClientKill) else cell.strike.flush
     topics = [f"{SOURCE}:{PARTITIONS}:3", f"{TARGET}:1:3"]
     with Cluster(brokers=3, topics=topics, config=CONFIG, flush=flush, data=folder / "cluster") as cluster:
-        errand = prepared(cluster, cell, folder / "results.db")
+        program_input = prepared(cluster, cell, folder / "results.db")
         wait_in_sync(cluster)
         if isinstance(cell.fault, ClientKill):
-            fired, errors, reason = with_killed_client(cell, cell.fault, errand, cell.count(seed))
+            fired, errors, reason = with_killed_client(cell, cell.fault, program_input, cell.count(seed))
         else:
-            fired, errors, reason = _under_blow(cell, cluster, errand, cell.count(seed))
+            fired, errors, reason = _under_strike(cell, cluster, program_input, cell.count(seed))
         wait_in_sync(cluster)
-        found = cell.way.found(errand)
-    return Observed.count(errand.values, found, fired=fired, errors=errors, reason=reason)
+        found = cell.program.found(program_input)
+    return Observed.count(program_input.values, found, fired=fired, errors=errors, reason=reason)
 
 
 Outcome = tuple[dict[str, int], list[str], str]
 
 
-def _under_blow(cell: Cell, cluster: Cluster, errand: Errand, count: int) -> Outcome:
-    assert not isinstance(cell.fault, ClientKill)
-    way, reason = cell.way, ""
+def _under_strike(cell: Cell, cluster: Cluster, program_input: ProgramInput, count: int) -> Outcome:
+    way, strike, reason = cell.program, cell.strike, ""
     errors: list[str] = []
-    scene = Scene(cluster=cluster, source=errand.source, target=errand.target, name=errand.name, apis=way.apis)
+    scene = Scene(
+        cluster=cluster,
+        source=program_input.source,
+        target=program_input.target,
+        name=program_input.name,
+        apis=way.apis,
+    )
     with ExitStack() as stack:
-        blow = Blow(strike=cell.fault, scene=scene, stack=stack)
-        if cell.fault.at_start:
-            blow.fall()
+        running_strike = RunningStrike(strike=strike, scene=scene, stack=stack)
+        if strike.at_start:
+            running_strike.begin()
         else:
-            errand = replace(errand, on_step=AtMoment(way.moment, count, blow.fall))
+            program_input = replace(program_input, on_step=AtMoment(way.moment, count, running_strike.begin))
         try:
-            errors = [error.summary for error in way.survive(errand)]
+            errors = [error.summary for error in way.survive(program_input)]
             # The program may be done before its clients' own threads have met the fault.
-            if blow.faults:
-                wait_until(lambda: blow.is_felt, f"everything was felt: {blow}", FELT_S_MAX)
+            if running_strike.faults:
+                wait_until(lambda: running_strike.is_felt, f"everything was felt: {running_strike}", FELT_S_MAX)
         except EnvironmentFailure as failure:
             reason = failure.summary
-        blow.wait_mended()
-    return {str(fault): fault.fired for fault in blow.faults}, errors, reason
+        running_strike.wait_mended()
+    return {str(fault): fault.fired for fault in running_strike.faults}, errors, reason
 
 
-def with_killed_client(cell: Cell, kill: ClientKill, errand: Errand, count: int) -> Outcome:
+def with_killed_client(cell: Cell, kill: ClientKill, program_input: ProgramInput, count: int) -> Outcome:
     """One life that dies at its step, then as many as it takes; what fired, the errors, and why nothing was shown."""
-    errand = replace(errand, member="worker")
+    program_input = replace(program_input, member="worker")
     fault = f"{KILL_CLIENT} step={kill.step}"
     try:
-        killed_at(cell.way, errand, kill.step, count)
-        errors = [error.summary for error in cell.way.survive(errand)]
+        killed_at(cell.program, program_input, kill.step, count)
+        errors = [error.summary for error in cell.program.survive(program_input)]
     except EnvironmentFailure as failure:
         return {fault: 0}, [], failure.summary
     return {fault: 1}, errors, ""
@@ -107,7 +105,9 @@ class AtMoment:
                 self._strike()
 
 
-def prepared(cluster: Reachable, cell: Cell, store: Path, *, source: str = SOURCE, target: str = TARGET) -> Errand:
+def prepared(
+    cluster: Reachable, cell: Cell, store: Path, *, source: str = SOURCE, target: str = TARGET
+) -> ProgramInput:
     """The input in its topic, and a group that stands at its beginning: at most once does not choose that by itself."""
     values = [str(number) for number in range(RECORDS)]
     if cell.way.path != "produce":
@@ -118,20 +118,12 @@ def prepared(cluster: Reachable, cell: Cell, store: Path, *, source: str = SOURC
             raise EnvironmentFailure("the input of the cell could not be written")
         _commit_start(cluster, source)
     ends = tuple(RECORDS // PARTITIONS for _ in range(PARTITIONS))
-    return Errand(bootstrap=cluster.bootstrap, source=source, target=target, values=values, ends=ends, store=store)
+    return ProgramInput(
+        bootstrap=cluster.bootstrap, source=source, target=target, values=values, ends=ends, store=store
+    )
 
 
 def _commit_start(cluster: Reachable, source: str) -> None:
     member = consumer(cluster, source)
     commit_positions(member, source, dict.fromkeys(range(PARTITIONS), 0))
     member.close()
-
-
-def wait_in_sync(cluster: Cluster) -> None:
-    """Wait until every partition has a leader and all of its replicas follow; on a busy machine that takes long."""
-
-    def is_so() -> bool:
-        places = [place for topic in cluster.core.state.topics.values() for place in topic.partitions]
-        return all(len(place.isr) == len(place.replicas) and place.leader > 0 for place in places)
-
-    wait_until(is_so, "all replicas are in sync", IN_SYNC_S_MAX)

@@ -1,7 +1,7 @@
 """Every fault of `semel.faults`, aimed at whoever matters to a program: leaders, coordinators, controller.
 
 A fault needs a broker's number, and who leads or coordinates is known only when it strikes. So a strike is a name and a
-function that makes the faults at that moment; a `Blow` is one strike that has fallen, and says whether it was felt.
+function that makes the faults at that moment; a `RunningStrike` is one that has begun, and says whether it was felt.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Strike:
 
 
 @dataclass(slots=True, kw_only=True)
-class Blow:
+class RunningStrike:
     """The faults of one strike, which end by themselves or with the stack."""
 
     strike: Strike
@@ -118,7 +118,7 @@ class Blow:
     faults: list[Fault] = field(default_factory=list)
     playing: Playing | None = None
 
-    def fall(self) -> None:
+    def begin(self) -> None:
         """Begin them all."""
         self.faults += self.strike.aim(self.scene)
         entries = [Entry(at_ms=0, fault=fault, duration_ms=self.strike.hold_ms) for fault in self.faults]

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from semel.drill.cells import Observed
 from semel.drill.commands import RunningCommand, last_lines
+from semel.drill.drill_cluster import CONFIG, wait_in_sync
 from semel.drill.numbered_records import arrived_ids, ids_of, send_ids
 from semel.drill.run_folder import scratch_folder
-from semel.drill.running import CONFIG, wait_in_sync
 from semel.drill.target import BROKERS, Round, Target
 from semel.engine.embedded import Cluster
 from semel.errors import EnvironmentFailure

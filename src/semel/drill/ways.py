@@ -20,7 +20,7 @@ from semel.drill.programs import (
     HASTY,
     PROCESSED,
     SENT,
-    Errand,
+    ProgramInput,
     consume_at_least_once,
     consume_at_most_once,
     consume_into_store,
@@ -40,24 +40,24 @@ ASK_S_MAX = 3.0
 # --- whether they are done, and what came out
 
 
-def is_committed(errand: Errand) -> bool:
+def is_committed(program_input: ProgramInput) -> bool:
     """Whether the group has come to the end of the source; its coordinator may be on the move."""
     told: list[tuple[int, ...]] = []
 
     def is_told() -> bool:
-        told.extend(_standing(errand))
+        told.extend(_standing(program_input))
         return bool(told)
 
     wait_until(is_told, "the group's offsets are told")
-    return told[-1] == errand.ends
+    return told[-1] == program_input.ends
 
 
-def _standing(errand: Errand) -> list[tuple[int, ...]]:
+def _standing(program_input: ProgramInput) -> list[tuple[int, ...]]:
     """Where the group stands in each partition; nothing when nobody says."""
     library = confluent()
-    member = make("Consumer", {"bootstrap.servers": errand.bootstrap, "group.id": errand.name, **HASTY})
+    member = make("Consumer", {"bootstrap.servers": program_input.bootstrap, "group.id": program_input.name, **HASTY})
     try:
-        places = [library.TopicPartition(errand.source, number) for number in range(len(errand.ends))]
+        places = [library.TopicPartition(program_input.source, number) for number in range(len(program_input.ends))]
         return [tuple(one.offset for one in member.committed(places, ASK_S_MAX))]
     except library.KafkaException:
         return []
@@ -65,31 +65,31 @@ def _standing(errand: Errand) -> list[tuple[int, ...]]:
         member.close()
 
 
-def is_stored(errand: Errand) -> bool:
+def is_stored(program_input: ProgramInput) -> bool:
     """Whether the store's offsets have; a program that came to nothing has not even made the table."""
-    tables = _select(errand, "SELECT name FROM sqlite_master WHERE name = 'semel_offsets'")
-    rows = _select(errand, "SELECT partition_id, offset_next FROM semel_offsets") if tables else []
-    return dict(rows) == dict(enumerate(errand.ends))
+    tables = _select(program_input, "SELECT name FROM sqlite_master WHERE name = 'semel_offsets'")
+    rows = _select(program_input, "SELECT partition_id, offset_next FROM semel_offsets") if tables else []
+    return dict(rows) == dict(enumerate(program_input.ends))
 
 
-def is_sent(_: Errand) -> bool:
+def is_sent(_: ProgramInput) -> bool:
     """A producer that has ended is done."""
     return True
 
 
-def in_target(errand: Errand) -> Counter[str]:
+def in_target(program_input: ProgramInput) -> Counter[str]:
     """How often each value stands in the target, for a reader of committed records."""
-    return Counter(read_all(errand, errand.target))
+    return Counter(read_all(program_input, program_input.target))
 
 
-def in_table(errand: Errand) -> Counter[str]:
+def in_table(program_input: ProgramInput) -> Counter[str]:
     """How often each value stands in the local table."""
-    tables = _select(errand, "SELECT name FROM sqlite_master WHERE name = 'results'")
-    return Counter(str(line) for (line,) in _select(errand, "SELECT line FROM results")) if tables else Counter()
+    tables = _select(program_input, "SELECT name FROM sqlite_master WHERE name = 'results'")
+    return Counter(str(line) for (line,) in _select(program_input, "SELECT line FROM results")) if tables else Counter()
 
 
-def _select(errand: Errand, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(errand.store)) as connection:
+def _select(program_input: ProgramInput, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(program_input.store)) as connection:
         return connection.execute(query).fetchall()
 
 
@@ -103,11 +103,11 @@ class Way:
     name: str
     path: str
     guarantee: Guarantee
-    life: Callable[[Errand], None]
+    life: Callable[[ProgramInput], None]
     moment: str  # the step at which faults strike: something has been done, and nothing is finished
     apis: frozenset[str]  # what its clients ask the cluster
-    is_done: Callable[[Errand], bool] = is_committed
-    found: Callable[[Errand], Counter[str]] = in_target
+    is_done: Callable[[ProgramInput], bool] = is_committed
+    found: Callable[[ProgramInput], Counter[str]] = in_target
     kills: tuple[tuple[str, Anomaly | None], ...] = ()
     """The steps at which its process is killed, each with the damage that is certain to be done."""
 
@@ -115,15 +115,15 @@ class Way:
         """Write as reports do."""
         return self.name
 
-    def survive(self, errand: Errand) -> list[SemelError]:
+    def survive(self, program_input: ProgramInput) -> list[SemelError]:
         """Start the work again and again until it is done; the errors on the way."""
         errors: list[SemelError] = []
         for _ in range(LIVES_MAX):
             try:
-                self.life(errand)
+                self.life(program_input)
             except SemelError as error:
                 errors.append(error)
-            if self.is_done(errand):
+            if self.is_done(program_input):
                 return errors
         raise EnvironmentFailure(
             f"{self} was started {LIVES_MAX} times and is not done",

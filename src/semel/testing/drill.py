@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from semel.drill.cells import Observed, judge
+from semel.drill.drill_cluster import CONFIG, wait_in_sync
 from semel.drill.numbered_records import arrived_ids, ids_of, send_ids
-from semel.drill.running import CONFIG, wait_in_sync
 from semel.drill.target import BROKERS, KINDS
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError

@@ -105,8 +105,8 @@ def complaint(command: str) -> str:
         if words[1] == "explain":
             for name in options.name:
                 explain(name)
-    except SystemExit:
-        return "is refused"
+    except SystemExit as end:
+        return "is refused" if end.code else ""  # --help ends well
     except ConfigError as error:
         return error.summary
     return ""

@@ -14,7 +14,8 @@ from semel.cli.drill_rules import RuleCell
 from semel.cli.exit_code import ExitCode
 from semel.drill.damage import running
 from semel.drill.damage.records import Damage
-from semel.drill.replay import Point, Struck
+from semel.drill.replay import Struck
+from semel.drill.replay_points import Point
 from semel.errors import EnvironmentFailure
 
 
@@ -110,6 +111,10 @@ def test_how_long_it_may_take(capsys: pytest.CaptureFixture[str]) -> None:
         (["S043"], "there is no drill for S043"),
         (["S003", "nonsense"], "there is no cell for nonsense"),
         (["S003", "--all"], "some are named, and all are asked for"),
+        (["M04", "-j", "0"], "-j 0 cannot be used"),
+        (["M04", "-j", "65"], "1 to 64"),
+        (["M20"], "row M20 has no cell"),
+        (["target.toml", "-j", "2"], "a target is one program"),
     ],
 )
 def test_a_wrong_use(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:

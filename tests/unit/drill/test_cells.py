@@ -14,6 +14,8 @@ from semel.cli.exit_code import ExitCode
 from semel.drill.cells import CELLS, KILL_CLIENT, QUICK, Cell, Observed, chosen_cells, judge, quick_cells, rows
 from semel.drill.programs import send_at_least_once
 from semel.drill.running import run_cell
+from semel.drill.spark_ways import PATHS, SPARK_WAYS, Act
+from semel.drill.story_ways import STORY, STORY_WAY
 from semel.drill.ways import SESSION, WAYS
 from semel.errors import ConfigError
 from semel.faults import FAULTS
@@ -73,8 +75,8 @@ def test_values_are_counted_one_by_one() -> None:
 
 
 def test_every_fault_and_every_way_has_a_cell() -> None:
-    assert {kind for cell in CELLS for kind in cell.kinds} == {*FAULTS, KILL_CLIENT}
-    assert {cell.way for cell in CELLS} == set(WAYS)
+    assert {kind for cell in CELLS for kind in cell.kinds} == {*FAULTS, KILL_CLIENT, STORY, *Act}
+    assert {cell.way for cell in CELLS} == {*WAYS, *SPARK_WAYS, STORY_WAY}
     assert len({cell.id for cell in CELLS}) == len(CELLS)
 
 
@@ -83,7 +85,8 @@ def test_a_quick_run_touches_every_row_and_shows_each_damage() -> None:
     assert len(quick) == len(QUICK)
     assert {row for cell in quick for row in cell.rows} == set(rows())
     assert {cell.certain for cell in quick} == {None, LOST, DUPLICATED}
-    assert {cell.way for cell in quick} == set(WAYS)
+    assert {cell.way for cell in quick} >= set(WAYS)
+    assert {cell.way.path for cell in quick} >= set(PATHS)
 
 
 def test_what_is_certain_is_allowed() -> None:
@@ -99,6 +102,7 @@ def test_the_schedule_follows_from_the_seed() -> None:
     # In every process: a seed that was written down is of use tomorrow.
     assert [cell_of("copy.exactly-once.disk-full").count(seed) for seed in range(8)] == [2, 3, 2, 4, 4, 3, 2, 4]
     assert {cell.count(seed) for cell in CELLS[:60] for seed in range(5)} == {0, 2, 3, 4}
+    assert {cell.count(seed) for cell in CELLS if cell.way in SPARK_WAYS for seed in range(5)} == {2, 3}
 
 
 def test_rows_cells_and_faults_choose() -> None:
@@ -163,11 +167,11 @@ def test_a_fault_that_never_falls_is_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_quick_run_repeats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Two runs of one seed: the same schedule, byte for byte, and the same verdicts; all are as expected."""
+    """Two runs of one seed, one with two cells at once: the same schedule, byte for byte, and the same verdicts."""
     schedules, verdicts = [], []
-    for number in range(2):
-        runs = tmp_path / str(number)
-        code = main(["drill", "--quick", "--runs", str(runs), "--format", "json"])
+    for jobs in ("1", "2"):
+        runs = tmp_path / jobs
+        code = main(["drill", "--quick", "-j", jobs, "--runs", str(runs), "--format", "json"])
         found = json.loads(capsys.readouterr().out)
         assert code == ExitCode.HELD, [one for one in found["matrix"] if one["verdict"] != "HELD"]
         verdicts.append([(one["cell"], one["verdict"]) for one in found["matrix"]])

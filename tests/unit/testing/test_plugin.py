@@ -49,6 +49,7 @@ def test_three_brokers_without_settings_and_names_that_differ(pytester: pytest.P
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.full
 def test_faults_end_with_the_test_that_armed_them(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nsemel_brokers = 1\n")
     result = run(

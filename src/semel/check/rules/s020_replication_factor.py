@@ -12,7 +12,7 @@ def _judge(facts: Facts, name: str) -> Judged:
     judged = Judged(
         held=copies >= COPIES_MIN,
         found=f"replication factor {copies}",
-        fix=f"kafka-reassign-partitions.sh, or create {name} anew with {COPIES_MIN} replicas",
+        fix=f"kafka-reassign-partitions.sh, or create {name} again with {COPIES_MIN} replicas",
     )
     return without_copies(facts, judged)
 
