@@ -111,10 +111,11 @@ def follow(plan: AuditPlan, options: argparse.Namespace) -> ExitCode:
             while not told.is_over:
                 began_s = time.monotonic()
                 reports = [one.next_window() for one in followers]
+                # Before a line is seen: whoever answers it with Ctrl-C gets the verdict that the line has.
+                told.add(reports)
                 for report in reports:
                     _print(report, options.format)
                     metrics.add(report)
-                told.add(reports)
                 if not told.is_over:
                     time.sleep(max(0.0, window_s - (time.monotonic() - began_s)))
         except KeyboardInterrupt:

@@ -197,6 +197,22 @@ def test_the_command_ends_at_the_first_anomaly_or_goes_on(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["settled"] >= 2
 
 
+def test_ctrl_c_at_a_line_gives_the_verdict_of_that_line(
+    spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("seen-in", "seen-out"):
+        create_topic(cluster, name)
+        write(cluster, name, ["1:a"])
+    sides = [f"kafka://{cluster.bootstrap}/{name}" for name in ("seen-in", "seen-out")]
+
+    def interrupt(report: WindowReport, _: str) -> None:
+        if report.verdict is Verdict.HELD:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("semel.cli.audit_follow._print", interrupt)
+    assert main(["audit", *sides, "--follow", "--lateness", "0", "--window", "0.1"]) == 0
+
+
 @pytest.mark.full
 def test_ctrl_c_ends_it_in_order(cluster: Cluster, tmp_path: Path) -> None:
     for name in ("end-in", "end-out"):
