@@ -11,6 +11,7 @@ import pytest
 
 import semel
 from semel.broker.runtime.intercept import AnswerError, Delay
+from semel.clients.async_producer import AsyncDelivery, Reports
 from semel.clients.producer import Plain
 from semel.errors import BrokerError, ConfigError, GuaranteeError, Outcome
 from semel.guarantee import Guarantee
@@ -152,6 +153,33 @@ def test_failures_that_were_awaited_are_not_kept(cluster: semel.Cluster, kafka: 
             return len(producer.inner.failures.unseen)
 
     assert asyncio.run(main()) <= 1_200
+
+
+def test_a_report_that_comes_while_failures_are_looked_through_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.clients.async_producer.UNSEEN_MAX", 0)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        reports = Reports(loop)
+        late = failed_delivery(AsyncDelivery(loop.create_future(), reports), "late")
+
+        class Looked(AsyncDelivery):
+            @property
+            def is_seen(self) -> bool:
+                """At this moment the library's thread reports another failure."""
+                reports.failures.unseen[late] = None
+                return True
+
+        reports.failures.unseen[failed_delivery(Looked(loop.create_future(), reports), "early")] = None
+        with pytest.raises(BrokerError, match="late"):
+            await reports.tell()
+
+    asyncio.run(main())
+
+
+def failed_delivery(delivery: AsyncDelivery, summary: str) -> AsyncDelivery:
+    delivery.failure = BrokerError(summary, code=ErrorCode.MESSAGE_TOO_LARGE)
+    return delivery
 
 
 def test_consume_process_produce_exactly_once(kafka: Kafka) -> None:
