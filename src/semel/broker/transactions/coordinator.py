@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from semel.broker.runtime.refused import Refused
 from semel.broker.transactions.records import decode_key, decode_value, encode_key, encode_value
 from semel.broker.transactions.rules import (
     decide,
@@ -497,7 +498,12 @@ class TransactionCoordinator:
         ]
 
     def _abort_timed_out(self, tracked: _Tracked, now_ms: int) -> list[Effect]:
-        return self._fence_and_abort(tracked, self._plan_fence(tracked), now_ms, None)
+        try:
+            return self._fence_and_abort(tracked, self._plan_fence(tracked), now_ms, None)
+        except Refused:
+            # Its epochs are used up, and no controller gives it a producer id. Nothing was changed, and the next round
+            # tries again. The other ids of this round must not wait for it: their aborts may have begun already.
+            return []
 
     def _idle(self, now_ms: int) -> list[_Tracked]:
         oldest_ms = now_ms - self.settings.id_expiration_ms

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from semel.broker.runtime.refused import Refused
 from semel.broker.transactions.coordinator import TransactionCoordinator
 from semel.broker.transactions.records import encode_key, encode_value
 from semel.broker.transactions.types import (
@@ -18,7 +19,7 @@ from semel.broker.transactions.types import (
     TransactionState,
 )
 from semel.protocol.error_codes import ErrorCode
-from tests.unit.broker.transactions.harness import ID, NEWER, OLDER, P0, P1, Harness, owner
+from tests.unit.broker.transactions.harness import ID, NEWER, OLDER, P0, P1, TIMEOUT_MS, Harness, owner
 
 LAST_EPOCH = PRODUCER_EPOCH_MAX - 1  # the last that a client may have
 S = TransactionState
@@ -205,6 +206,29 @@ def test_fencing_at_the_last_epoch_uses_the_one_kept_for_it() -> None:
     assert owner(it.end(back, commit=True)) == Producer(1000, 1)
     it.write_markers()
     assert owner(it.init()) == Producer(1000, 2)
+
+
+def test_an_id_that_must_wait_for_a_controller_holds_up_no_other_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    it, last = at_epoch(LAST_EPOCH)
+    # Before and behind it in the round: one abort has begun when the refusal comes, one has not.
+    it.log = [(encode_key("a"), encode_value(replace(it.entry(), transactional_id="a", producer_epoch=0))), *it.log]
+    it.restart()
+    owners = {"a": Producer(last.id, 0), ID: last, "z": owner(it.init(name="z"))}
+    for name, producer in owners.items():
+        assert it.add(producer, P0, name=name) is ErrorCode.NONE
+
+    def no_controller() -> int:
+        raise Refused(ErrorCode.NOT_CONTROLLER, "there is none")
+
+    with monkeypatch.context() as away:
+        away.setattr(it.core, "_new_producer_id", no_controller)
+        it.pass_ms(TIMEOUT_MS + 3 * it.settings.abort_interval_ms)
+        it.write_markers()
+        assert [it.entry(name).state for name in owners] == [S.COMPLETE_ABORT, S.ONGOING, S.COMPLETE_ABORT]
+    it.pass_ms(2 * it.settings.abort_interval_ms)
+    it.write_markers()
+    assert it.state() is S.COMPLETE_ABORT
+    assert owner(it.init()).id != last.id, "it goes on under a new id"
 
 
 @pytest.mark.parametrize("commit", [True, False])
