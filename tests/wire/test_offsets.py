@@ -121,6 +121,14 @@ def test_a_leader_that_stays_silent_is_named_at_the_deadline(
     assert failed.value.outcome is Outcome.DID_NOT_HAPPEN
 
 
+def test_nothing_has_happened_when_nobody_says_who_leads(cluster: Cluster, client_of: MakeClient, topic: str) -> None:
+    client = client_of(cluster.bootstrap, request_timeout_ms="200")
+    cluster.intercept("Metadata", DropRequest(then=After.SILENCE), times=None)
+    with pytest.raises(ConnectionFailure, match="waiting for an answer") as failed:
+        offsets_of(client, {TopicPartition(topic, 0): LATEST}, ms=700)
+    assert failed.value.outcome is Outcome.DID_NOT_HAPPEN
+
+
 def test_a_partition_that_does_not_exist_is_said(client: WireCluster, topic: str) -> None:
     with pytest.raises(BrokerError, match="does not exist"):
         offsets_of(client, {TopicPartition(topic, 9): LATEST})

@@ -83,7 +83,7 @@ def create_topics(client: WireCluster, specs: Sequence[TopicSpec]) -> None:
         CreatableTopic(name=spec.name, num_partitions=spec.partitions, replication_factor=spec.replication_factor)
         for spec in specs
     ]
-    answer = client.call_any(CreateTopicsRequest(topics=wanted), CreateTopicsResponse, client.deadline())
+    answer = client.call_any(CreateTopicsRequest(topics=wanted), CreateTopicsResponse, client.deadline(), changes=True)
     for topic in answer.topics:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ConfigError(f"topic {topic.name} cannot be created: {topic.error_message or topic.error_code}")

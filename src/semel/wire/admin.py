@@ -119,7 +119,7 @@ def set_topic_settings(cluster: WireCluster, topic: str, settings: Mapping[str, 
     rows = [AlterableConfig(name=name, config_operation=SET, value=value) for name, value in settings.items()]
     resource = AlterConfigsResource(resource_type=ResourceKind.TOPIC, resource_name=topic, configs=rows)
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    answer = cluster.call_any(request, IncrementalAlterConfigsResponse, deadline)
+    answer = cluster.call_any(request, IncrementalAlterConfigsResponse, deadline, changes=True)
     for result in answer.responses:
         if result.error_code:
             raise error_of(result.error_code, f"changing settings of topic {topic}", result.error_message)

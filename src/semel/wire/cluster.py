@@ -183,14 +183,20 @@ class WireCluster:
             [*self._own.brokers.values(), *bootstrap], key=lambda each: (pool.rests(each), str(each) in doubted)
         )
 
-    def call_any(self, request: Message, response: type[M], deadline: Deadline) -> M:
-        """Ask whichever broker answers, again after a lost connection: for questions that change nothing."""
+    def call_any(self, request: Message, response: type[M], deadline: Deadline, *, changes: bool = False) -> M:
+        """Ask whichever broker answers, again after a lost connection.
+
+        For questions, and for `changes` that are harmless when they are made twice.
+        """
         backoff = self.backoff(deadline)
         while True:
             try:
                 connection = self.any_connection(deadline)
                 answer = connection.call(request, response, self.request_deadline(deadline))
             except ConnectionFailure as failure:
+                if not changes:
+                    # A question has no effect, whether it arrived or not.
+                    failure.outcome = Outcome.DID_NOT_HAPPEN
                 backoff.wait(failure)
             else:
                 self._own.told_by = str(connection.address)
