@@ -112,11 +112,6 @@ def test_members_come_and_go(crew: Crew, driver: Driver) -> None:
     assert second.assignment() == {(crew.topic, partition) for partition in range(PARTITIONS)}
 
 
-# kafka-python may leave a socket behind that it was just connecting when its member crashes.
-@pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning",
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
-)
 @each()
 def test_a_crashed_member_s_partitions_move_when_its_session_ends(
     cluster: semel.Cluster, crew: Crew, driver: Driver

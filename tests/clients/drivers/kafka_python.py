@@ -1,7 +1,6 @@
 """The face on kafka-python."""
 
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,12 +17,17 @@ from tests.clients.drivers.face import (
     Refused,
     Sent,
 )
-
-with warnings.catch_warnings():
-    # It reads its schemas with a function that Python has deprecated; that is no news about our broker.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, codec, errors
-    from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from tests.support.kafka_python import (
+    ConfigResource,
+    ConfigResourceType,
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    OffsetSpec,
+    TopicPartition,
+    codec,
+    errors,
+)
 
 ANSWER_S_MAX = 60
 POLL_MS = 100
