@@ -26,7 +26,7 @@ export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
-.PHONY: help setup demo test test-full soak check lint generate bench fuzz lock pin-jars clean distclean
+.PHONY: help setup demo test test-full soak check types tidy generate bench fuzz lock pin-jars clean distclean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,9 +49,9 @@ TREE = { git rev-parse HEAD && git diff HEAD && git ls-files --others --exclude-
 PASSED := .venv/.quick-tier-passed
 IS_WHOLE := $(if $(PYTEST_ARGS),false,git rev-parse --verify --quiet HEAD >/dev/null)
 
-test: lint $(CLASSES)  ## Every gate, then the quick tier of the tests (minutes)
+test: check $(CLASSES)  ## Every gate, then the quick tier of the tests (minutes)
 	@rm -f $(PASSED)
-	@$(PYTEST) -n $(PROCESSES) -m "not full and not soak" -o faulthandler_timeout=420 $(PYTEST_ARGS)
+	@$(PYTEST) -n $(PROCESSES) -m "not full and not soak" --ignore=tests/tidy -o faulthandler_timeout=420 $(PYTEST_ARGS)
 	@if $(IS_WHOLE); then $(TREE) > $(PASSED); fi
 
 test-full: $(CLASSES)  ## Every test but the soak, or what `make test` has left of them (about an hour)
@@ -64,14 +64,18 @@ test-full: $(CLASSES)  ## Every test but the soak, or what `make test` has left 
 soak: $(CLASSES)  ## Thousands of seeds, millions of steps, minutes of load: hours
 	@$(PYTEST) -n $(FULL_PROCESSES) -m soak $(PYTEST_ARGS)
 
-check: lint  ## Every gate without the tests: lint, format, types, import arrows, tidiness
-	@$(BIN)/python -m pytest -q tests/tidy
-
-lint: $(READY)
+check: $(READY)  ## Every gate without the tests: lint, format, types, import arrows, tidiness
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
-	@$(BIN)/python -m mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory -j2 -Otarget types tidy
+
+# In one process each: what has read every file once need not do so in each process of the tests.
+types:
+	@$(BIN)/python -m mypy
+
+tidy:
+	@$(BIN)/python -m pytest -q tests/tidy
 
 generate: $(READY)  ## Write again what is made from other files: Kafka's messages, docs/rules.md, docs/errors.md
 	@$(BIN)/python -m tools.generate_messages

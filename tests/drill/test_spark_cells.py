@@ -38,7 +38,7 @@ def fault_of(cell: Cell) -> SparkFault:
     return cell.fault
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     [

@@ -68,6 +68,7 @@ def test_a_worker_is_told_what_goes_wrong_in_it(monkeypatch: pytest.MonkeyPatch)
         assert "the process that ran it has ended: it printed nothing" in worker.run(cells()[0], 1).reason
 
 
+@pytest.mark.full
 def test_whoever_stops_listening_ends_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     workers = [CellWorker(), CellWorker()]

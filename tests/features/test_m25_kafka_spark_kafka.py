@@ -109,6 +109,7 @@ def test_keys_keep_their_order_behind_a_shuffle_of_one_s_own(
     check_once(copy.output(), NUMBERS, ordered=True)
 
 
+@pytest.mark.full
 def test_a_split_partition_is_written_by_one_task_all_the_same(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, writers: Callable[[int], None]
 ) -> None:
@@ -186,6 +187,7 @@ def test_more_rows_than_one_task_takes(
     check_once(read_all(cluster.bootstrap, topic), range(30_000), ordered=False)
 
 
+@pytest.mark.full
 def test_a_sink_given_to_a_query_of_one_s_own(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     copy = job(spark, cluster, tmp_path, partitioning="spread")
     sink = semel.KafkaSink(cluster.bootstrap, *copy.outputs, partitioning="spread", pipeline=copy.pipeline)

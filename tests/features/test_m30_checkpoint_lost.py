@@ -39,6 +39,7 @@ def test_the_ledger_continues(copy: Job, step: CommitStep) -> None:
     check_once(copy.output(), range(80), ordered=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("format_", ["semel", "kafka"])
 def test_without_the_ledger_it_is_refused(copy: Job, format_: str) -> None:
     copy.finish()
@@ -51,6 +52,7 @@ def test_without_the_ledger_it_is_refused(copy: Job, format_: str) -> None:
     check_once(copy.output(), range(60), ordered=True)
 
 
+@pytest.mark.full
 def test_a_source_that_cannot_say_where_it_begins_is_refused(copy: Job) -> None:
     copy.finish()
     shutil.rmtree(copy.checkpoint)

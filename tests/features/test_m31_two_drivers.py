@@ -90,7 +90,7 @@ def test_the_older_one_wakes_up_after_the_newer_has_finished(copy: Job) -> None:
     check_once(newer.output(), range(80), ordered=True)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("step", [CommitStep.OPENED, CommitStep.OFFSETS_WRITTEN])
 def test_a_second_query_takes_over(copy: Job, step: CommitStep, tmp_path: Path) -> None:
     """Two streaming queries of one pipeline: the newer does all there is, the older wakes up and says who is ahead."""

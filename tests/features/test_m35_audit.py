@@ -233,7 +233,7 @@ def stamped_pipeline(ground: Ground, place: str) -> tuple[str, str, Sink]:
     return source, jdbc(ground.database, table), sink
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("place", ["topic", "delta", "table"])
 def test_equal_records_are_told_apart_by_the_source_offset_that_a_sink_stamped(ground: Ground, place: str) -> None:
     """Offset 1 is never written and offset 3 twice: hashes of whole rows would be equal."""

@@ -71,6 +71,7 @@ def test_an_empty_micro_batch_opens_no_transaction(spark: SparkSession, cluster:
     cluster.disarm(opened)
 
 
+@pytest.mark.full
 def test_rows_that_a_filter_dropped_count_as_read(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     """E7: the ledger moves on by what the source gave, not by what is left of it."""
     copy = job(spark, cluster, tmp_path)
@@ -88,7 +89,7 @@ def _fail_once(marker: str, number: int, batches: Iterator[pa.RecordBatch]) -> I
             raise RuntimeError("once")
 
 
-@pytest.mark.quick(1)
+@pytest.mark.full
 @pytest.mark.parametrize("number", [3, 57], ids=["first", "last"])
 @pytest.mark.parametrize("stateful", [False, True], ids=["stateless", "stateful"])
 def test_a_stateful_query_is_restarted_not_run_again(

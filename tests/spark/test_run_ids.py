@@ -226,6 +226,7 @@ def test_a_cluster_that_forgets_after_a_minute(spark: SparkSession, forgetful: C
 # --- a query beside it
 
 
+@pytest.mark.full
 def test_a_job_does_not_write_into_the_pipeline_of_a_query(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path
 ) -> None:

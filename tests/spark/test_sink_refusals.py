@@ -76,6 +76,7 @@ def test_wrong_rows(write: Write, cluster: semel.Cluster, output: str, columns: 
     assert read_all(cluster.bootstrap, output) == []
 
 
+@pytest.mark.full
 def test_batches_that_are_too_large_and_what_the_error_advises(spark: SparkSession, cluster: semel.Cluster) -> None:
     (output,) = new_topics(cluster.bootstrap, 1, config={"max.message.bytes": "10000"})
     rows = spark.range(100).selectExpr("repeat('x', 1000) as value")
@@ -272,6 +273,7 @@ def test_what_wrong_headers_are_told_works_when_it_is_followed(
     assert got.headers[0][1] in (b"seven", b"7", b"7.5", b"{seven}")
 
 
+@pytest.mark.full
 def test_write_stream_of_spark_says_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
     for options in (

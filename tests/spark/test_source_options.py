@@ -77,6 +77,7 @@ def test_with_a_schema_spark_asks_the_source_later(spark: SparkSession, cluster:
         query.awaitTermination(STREAM_S_MAX)
 
 
+@pytest.mark.full
 def test_of_one_option_in_different_case_the_last_counts(
     spark: SparkSession, cluster: semel.Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_the_lag_is_what_sparks_own_source_reports(
     assert [one.sources[0].metrics for one in ours] == [{}] * len(ours)
 
 
+@pytest.mark.full
 def test_the_lag_of_a_query_and_in_a_listener(
     spark: SparkSession, cluster: semel.Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ def test_the_lag_of_a_query_and_in_a_listener(
     assert [str(one) for one in semel.spark.lag(query)] == [told]
 
 
+@pytest.mark.full
 def test_rows_written_can_be_observed(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     """Spark knows no number of output rows for a `foreachBatch` sink; what goes into one it can count."""
     job = Job.filled(spark, cluster.bootstrap, tmp_path, range(60), per_trigger=25)

@@ -136,7 +136,8 @@ def _wait_for(begun: str, go: str, batches: Iterator[pa.RecordBatch]) -> Iterato
         yield batch
 
 
-@pytest.mark.parametrize("way", ["thread", *(pytest.param(way, marks=pytest.mark.full) for way in list(WAYS)[1:])])
+@pytest.mark.full
+@pytest.mark.parametrize("way", list(WAYS))
 def test_a_stop_in_the_middle_of_the_job(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seen: Witness, way: str
 ) -> None:

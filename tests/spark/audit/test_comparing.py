@@ -155,6 +155,7 @@ def test_late_records_and_torn_units_of_histories_are_those_of_pairing(spark: Sp
         assert [one.get(number, 0) for one in found] == [naive[Kind.REORDERED], naive[Kind.TORN]], history
 
 
+@pytest.mark.full
 def test_of_a_side_that_is_slow_to_read_the_first_records_are_shown_and_the_rest_is_not_read_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_hole_in_the_ledger_breaks_what_rows_alone_would_not(spark: SparkSessi
     assert (report.verdict, report.count(Kind.LEDGER_GAP)) == (Verdict.BROKEN, 2)
 
 
+@pytest.mark.full
 def test_a_side_that_changes_while_it_is_read_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
     left, moving = tmp_path / "left.txt", tmp_path / "moving.txt"
     left.write_text("one\ntwo\n")
@@ -271,7 +273,7 @@ def test_equal_values_of_different_types_are_equal(spark: SparkSession, left: st
     assert lost_between(spark, left, right) == 0
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("left", "right"),
     [

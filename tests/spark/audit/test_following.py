@@ -197,6 +197,7 @@ def test_the_command_ends_at_the_first_anomaly_or_goes_on(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["settled"] >= 2
 
 
+@pytest.mark.full
 def test_ctrl_c_at_a_line_gives_the_verdict_of_that_line(
     spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_driver_is_taken_over_while_it_commits(spark: SparkSession, cluster: s
     check_once(newer.output(), range(70), ordered=True)
 
 
+@pytest.mark.full
 def test_who_has_planned_from_the_ledger_cannot_be_overtaken(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_who_has_planned_from_the_ledger_cannot_be_overtaken(
     check_once(newer.output(), range(60), ordered=True)
 
 
+@pytest.mark.full
 def test_a_source_does_not_fence_its_own_sink(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     """E18: after a crash the sink runs what was planned before the source plans again, from the ledger."""
     job = Job.filled(spark, cluster.bootstrap, tmp_path, range(60), per_trigger=20)

@@ -37,6 +37,7 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
     return pytester.runpytest_subprocess("-q", "-p", "no:randomly", "--strict-markers", *own, *options)
 
 
+@pytest.mark.full
 def test_each_seed_is_a_test_and_a_failed_one_names_its_command(pytester: pytest.Pytester) -> None:
     body = f"""
 {MARKED.format(seeds=2)}
