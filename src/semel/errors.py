@@ -139,7 +139,7 @@ class MissingExtraError(ConfigError):
         return cls(f"{needed_for} needs the extra {extra!r}", next_command=install_command(extra))
 
 
-def install_command(extra: str = "") -> str:
+def install_command(extra: str = "", *, upgrade: bool = False) -> str:
     """The command that brings an optional part, or semel itself, the way it was installed: by name or from a folder."""
     # Who has everything pays for none of these.
     import json  # noqa: PLC0415
@@ -147,6 +147,7 @@ def install_command(extra: str = "") -> str:
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415
 
     wanted = f"[{extra}]" if extra else ""
+    pip = "pip install --upgrade" if upgrade else "pip install"
     try:
         origin = json.loads(distribution("semel").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
@@ -155,10 +156,10 @@ def install_command(extra: str = "") -> str:
     if url.startswith("file://"):
         is_editable = bool(origin.get("dir_info", {}).get("editable"))
         # Not shlex.quote: in double quotes it is one word for a shell and for cmd.exe.
-        return f'pip install {"-e " if is_editable else ""}"{unquote(urlsplit(url).path)}{wanted}"'
+        return f'{pip} {"-e " if is_editable else ""}"{unquote(urlsplit(url).path)}{wanted}"'
     if "vcs_info" in origin:
-        return f'pip install "semel{wanted} @ {origin["vcs_info"]["vcs"]}+{url}"'
-    return f'pip install "semel{wanted}"'
+        return f'{pip} "semel{wanted} @ {origin["vcs_info"]["vcs"]}+{url}"'
+    return f'{pip} "semel{wanted}"'
 
 
 class EnvironmentFailure(SemelError):

@@ -132,6 +132,7 @@ def test_an_extra_is_installed_the_way_semel_was(origin: object, command: str, m
     text = None if origin is None else json.dumps(origin)
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
     assert install_command("delta") == command
+    assert install_command("delta", upgrade=True) == command.replace("install", "install --upgrade", 1)
 
 
 def test_a_protocol_error_says_where_as_far_as_it_is_known() -> None:

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from semel.errors import ConfigError
+from semel.errors import ConfigError, install_command
 
 if TYPE_CHECKING:
     from semel.clients.store_session import Connection
@@ -54,7 +54,7 @@ def _bring_up(store: Store, connection: Connection, table: Table) -> None:
         raise ConfigError(
             f"the table {table.name} is of version {version}, and this semel knows version {table.version}",
             because="a newer semel has changed it",
-            next_command="pip install --upgrade semel",
+            next_command=install_command(upgrade=True),
         )
     statements = table.create if version == 0 else [one for step in table.steps[version - 1 :] for one in step]
     for statement in (

@@ -9,6 +9,7 @@ Keeps: E20 of docs/DESIGN.md.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,7 @@ class Reset:
             plan, facts, folder = self.look()
             self.on_step("looked")
             if facts.ledger_state is LedgerState.UNDECIDED:
-                raise _undecided(self.name)
+                raise _undecided(self.name, self.cluster.settings.addresses)
             if facts.committed != shown.committed:
                 self._tell_moved(say)
             if self.to is not To.LEDGER:
@@ -208,9 +209,10 @@ def release(cluster: WireCluster, name: str, say: Say) -> None:
     say("the ledger is deleted")
 
 
-def _undecided(name: str) -> SinkError:
+def _undecided(name: str, bootstrap: str) -> SinkError:
     return SinkError(
         f"pipeline {name!r}: its ledger has entries of a transaction that is not decided; nothing is moved",
         because="no driver of this name has one open any more, so a producer of another name writes to this group",
-        next_command=f"kafka-consumer-groups --describe --state --group {name}",
+        next_command=f"kafka-consumer-groups.sh --bootstrap-server {bootstrap} --describe --state "
+        f"--group {shlex.quote(name)}",
     )

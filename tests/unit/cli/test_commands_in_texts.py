@@ -4,6 +4,7 @@ Looked at are all strings of the package that are no docstrings, with something 
 and the console blocks of the documents.
 """
 
+import argparse
 import ast
 import re
 import shlex
@@ -29,6 +30,18 @@ COMMAND = re.compile(rf"(?<![\w/.])semel (?:{NAMES})\b(?:(?! or )[^,;:`()\n])*")
 BY_NAME = {command.name: command for command in COMMANDS}
 SAMPLES = {"rule": "S014", "rule.id": "S014", "first": "S014", "by_clients.__name__": "FencedError"}
 SAMPLES |= {"self.seed": "3", "options.seed": "3", "engine": " --engine apache --nodes 3"}
+# What is asked of Apache Kafka's commands in texts; tests/differential/test_kafka_commands.py asks the commands.
+KAFKA_COMMANDS = {
+    "kafka-configs": {"alter", "entity-type", "entity-name", "add-config"},
+    "kafka-consumer-groups": {"describe", "state", "group", "topic", "reset-offsets", "to-earliest", "execute"},
+    "kafka-reassign-partitions": set[str](),
+    "kafka-topics": {"create", "topic", "partitions"},
+    "kafka-transactions": {"topic", "partition", "start-offset"},
+}
+KAFKA_COMMAND = re.compile(r"\b(kafka-(?:configs|[a-z-]+s))(\.sh)?((?: (?!or )(?:--)?[\w{}'/%:.…-]+)*)")
+# Options of others that semel starts or names: initdb, Java, Kafka's storage tool, pip, and the driver of `semel demo`.
+OTHER_OPTIONS = {"pwfile", "no-sync", "encoding", "locale", "add-modules", "cluster-id", "upgrade"}
+OTHER_OPTIONS |= {"stop-after", "orders-per-micro-batch"}
 OWNERS = {
     "store": (semel.SqliteStore, semel.PostgresStore),
     "producer": (semel.Producer, semel.AsyncProducer),
@@ -161,6 +174,86 @@ def test_every_make_target_that_a_text_names_exists() -> None:
     }
     assert named
     assert [(place, target) for place, target in sorted(named) if target not in targets] == []
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The long options of a command and of its parts."""
+    for action in parser._actions:
+        yield from (name.removeprefix("--") for name in action.option_strings if name.startswith("--"))
+        if isinstance(action, argparse._SubParsersAction):
+            for part in action.choices.values():
+                yield from options_of(part)
+
+
+def test_every_option_that_a_text_names_exists() -> None:
+    """Also in half a sentence of advice, where no command stands before it."""
+    known = {option for command in COMMANDS for option in options_of(parser_of(command))} | {"version"}
+    known |= {"bootstrap-server", "to-current"}.union(*KAFKA_COMMANDS.values()) | OTHER_OPTIONS
+    named = {
+        (place, option) for place, text in TEXTS for option in re.findall(r"(?<![\w-])--([a-z][a-z-]+)(?![\w{-])", text)
+    }
+    assert len(named) >= 100
+    # `--map-{name}` has become `--map-x`.
+    known |= {f"{option.rpartition('-')[0]}-x" for option in known}
+    assert [(place, option) for place, option in sorted(named) if option not in known] == []
+
+
+def kafka_commands(text: str) -> list[tuple[str, str, str]]:
+    """The commands of Apache Kafka in a text: the name, its ending, what is asked of it."""
+    return [found for found in KAFKA_COMMAND.findall(text) if found[1] or found[2].lstrip().startswith("-")]
+
+
+def kafka_complaint(name: str, ending: str, rest: str) -> str:
+    """What is wrong with a command of Apache Kafka's; its name alone is advice without a way to type it."""
+    if name not in KAFKA_COMMANDS or not ending:
+        return "is no command"
+    asked = set(re.findall(r"--([a-z-]+)", rest))
+    # `x` stands for what a rule knows of the cluster, which begins with the address.
+    has_address = "bootstrap-server" in asked or rest.startswith(" x ")
+    if asked and not has_address:
+        return "does not say which cluster"
+    return " ".join(sorted(asked - KAFKA_COMMANDS[name] - {"bootstrap-server"}))
+
+
+def test_every_command_of_apache_kafka_in_a_text_can_be_typed() -> None:
+    found = [(place, command) for place, text in TEXTS for command in kafka_commands(text)]
+    wrong = [f"{place}: {command} {kafka_complaint(*command)}" for place, command in found if kafka_complaint(*command)]
+    assert not wrong, "\n".join(wrong)
+    assert {name for _, (name, _, _) in found} == set(KAFKA_COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka-topics --create --topic x",
+        "kafka-topics.sh --create --topic x",
+        "kafka-topics.sh --bootstrap-server x --make --topic x",
+        "kafka-subjects.sh --bootstrap-server x",
+    ],
+)
+def test_a_command_of_apache_kafka_that_does_not_run_would_be_seen(text: str) -> None:
+    ((name, ending, rest),) = kafka_commands(text)
+    assert kafka_complaint(name, ending, rest)
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
+    """`install_command` knows how semel was installed; its three texts are the only ones."""
+    named = {place.partition(":")[0] for place, text in TEXTS if re.search(r"pip install\b.*\bsemel\b", text)}
+    assert named == set()
+
+
+def test_every_page_that_a_text_names_exists() -> None:
+    named = {(place, page) for place, text in TEXTS for page in re.findall(r"docs/[\w/-]+\.md", text)}
+    assert named
+    assert [(place, page) for place, page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+def test_every_variable_that_a_text_says_to_set_is_read() -> None:
+    """A name that is read stands alone in some string; one that only occurs in sentences is read by nobody."""
+    read = {text for _, text in TEXTS}
+    named = {(place, name) for place, text in TEXTS for name in re.findall(r"\bSEMEL_[A-Z_]+\b", text)}
+    assert named
+    assert [(place, name) for place, name in sorted(named) if name not in read] == []
 
 
 def test_every_method_that_a_text_names_exists() -> None:

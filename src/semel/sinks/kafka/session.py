@@ -95,7 +95,8 @@ class KafkaSession(SinkSession):
             raise ConfigError(
                 f"the output topic {missing[0]!r} does not exist",
                 because="creating it here would hide a wrong name, and choose its partitions and replicas for you",
-                next_command=f"kafka-topics --create --topic {missing[0]} --partitions N",
+                next_command=f"kafka-topics.sh --bootstrap-server {self.sink.wire.addresses} --create "
+                f"--topic {missing[0]} --partitions N",
             )
         self._check_same(found)
         return Targets.of({name: len(found[name].partitions) for name in self.sink.topics})

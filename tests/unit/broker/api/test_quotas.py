@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
-from bench.measure.java_tools import KAFKA_TOOLS
 from semel.engine.embedded import Cluster
-from semel.engine.jars import KAFKA_BROKER, SILENT_LOG, class_path
-from semel.engine.java import find_java
-from semel.errors import EnvironmentFailure
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -30,10 +24,8 @@ from semel.protocol.messages.describe_quorum import (
     PartitionData,
     TopicData,
 )
+from tests.support.kafka_commands import java_tool
 from tests.support.wire import Wire
-
-RUN_S_MAX = 120.0
-JARS = (KAFKA_BROKER, KAFKA_TOOLS)  # kafka-configs is in the one, kafka-metadata-quorum in the other
 
 
 def alter(cluster: Cluster, *entries: EntryData, validate_only: bool = False) -> list[tuple[int, str | None]]:
@@ -83,15 +75,6 @@ def test_every_broker_describes_the_same_quorum_and_it_moves_on(cluster: Cluster
         ends.append(row.high_watermark)
     assert ends == sorted(ends)
     assert ends[0] > 0
-
-
-def java_tool(program: str, *arguments: str) -> str:
-    try:
-        command = [str(find_java().path), "-Xmx256m", "-cp", class_path(*JARS, SILENT_LOG), program, *arguments]
-    except EnvironmentFailure as failure:
-        pytest.skip(f"Apache Kafka's commands are not to be had here: {failure}")
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
-    return f"{ran.returncode} {ran.stdout}{ran.stderr}"
 
 
 @pytest.mark.full
