@@ -173,7 +173,7 @@ class ProtocolError(SemelError):
     """Bytes that break the Kafka format.
 
     If it names a topic and an offset, the log of that partition has to be looked at; a copy on another broker may be
-    whole. Otherwise whoever answered does not speak Kafka: look at the address and at the listener's protocol.
+    whole. Otherwise what answered does not speak Kafka: look at the address and at the listener's protocol.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def postgres_moment(conninfo: Mapping[str, str], table: str, pipeline: str) -> I
 
 
 def _read(connection: Any, table: str, pipeline: str) -> TableLedger:
-    # A server that cuts off whoever stands still would end the snapshot in the middle of the audit.
+    # A server that cuts off idle connections would end the snapshot in the middle of the audit.
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone()
     place = connection.execute(_WHERE, (f".{LEDGER}", table)).fetchone()

@@ -96,7 +96,7 @@ class Report:
 
 
 def json_schema() -> dict[str, object]:
-    """The JSON Schema of `Report.as_json`, for whoever reads reports by program."""
+    """The JSON Schema of `Report.as_json`, for programs that read reports."""
     text = files("semel.audit").joinpath("report.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, object] = json.loads(text)
     return loaded

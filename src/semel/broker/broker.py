@@ -82,7 +82,7 @@ class Broker:
         self.intercepts = intercepts
         self.authenticator = authenticator
         self.authorizer = Authorizer.of(settings)
-        # Replaced whole by `apply_state`, never changed: whoever needs one view over
+        # Replaced whole by `apply_state`, never changed: code that needs one view over
         # several awaits keeps a reference (B9).
         self.state = ClusterState()
         self.is_member = False  # whether the state knows this life of the broker; see R11
@@ -164,7 +164,7 @@ class Broker:
             await self._listener.close()
         # The timer that did this in portions was cancelled above.
         await self.local_replicas.remove_rest()
-        # Coordinators first: they answer whoever still waits, then their partitions are closed.
+        # Coordinators first: they answer everybody who still waits, then their partitions are closed.
         self.groups.close()
         self.transactions.close()
         self.local_replicas.close()

@@ -155,9 +155,9 @@ class ClusterCore:
         context = self.settings.ssl_context
         by_certificate = context is not None and context.verify_mode is ssl.CERT_REQUIRED
         if context is None:
-            log.warning("listening on %s without TLS: whoever is on the network can read along", self.settings.host)
+            log.warning("listening on %s without TLS: anybody on the network can read along", self.settings.host)
         if self.settings.credentials is None and not by_certificate:
-            log.warning("listening on %s without users: whoever reaches it can read and write", self.settings.host)
+            log.warning("listening on %s without users: anybody who reaches it can read and write", self.settings.host)
 
     def _open_controller(self, ids: Sequence[int]) -> None:
         world = self._worlds(self.links.controller)
@@ -272,7 +272,7 @@ class ClusterCore:
         # Taken out first, so that two who restart it do not start two.
         port, closed = self._dead.pop(broker_id)
         try:
-            # The old port must be free again. Whoever is cancelled here must not cancel the closing itself.
+            # The old port must be free again. A caller that is cancelled must not cancel the closing itself.
             await asyncio.shield(closed)
             await self._start_broker(broker_id, port)
         except BaseException:

@@ -178,7 +178,8 @@ class LocalReplicas:
     def _open_or_postpone(self, topic: Topic, index: int, config: LogConfig) -> Partition | None:
         """Open it now, or later if this turn has opened enough.
 
-        Those of coordinators are opened at once: whoever asked for a coordinator, and so made its topic, now uses it.
+        Those of coordinators are opened at once: the client that asked for a coordinator, and so made its topic, now
+        uses it.
         """
         self._schedule_opening()
         if not self._openings_left and topic.name not in INTERNAL_TOPICS:

@@ -111,7 +111,7 @@ def follow(plan: AuditPlan, options: argparse.Namespace) -> ExitCode:
             while not told.is_over:
                 began_s = time.monotonic()
                 reports = [one.next_window() for one in followers]
-                # Before a line is seen: whoever answers it with Ctrl-C gets the verdict that the line has.
+                # Before a line is seen: who answers it with Ctrl-C gets the verdict that the line has.
                 told.add(reports)
                 for report in reports:
                     _print(report, options.format)

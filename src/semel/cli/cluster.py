@@ -204,7 +204,7 @@ def _broker_states(running: "Running") -> dict[str, str] | None:
     try:
         told = ask(running, "broker-states", {}, STATES_S_MAX)
     except SemelError:
-        return None  # it is just stopping, or hangs; whoever lists clusters wants to see the others all the same
+        return None  # it is just stopping, or hangs; the others are listed all the same
     return {number: str(state) for number, state in told.items()} if isinstance(told, dict) else None
 
 

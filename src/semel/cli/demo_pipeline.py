@@ -4,7 +4,7 @@
 
 It is a program of its own because it is meant to be killed. After every step of a commit it prints the micro-batch's
 number in this run and the step. With `--stop-after N` it waits, after the rows of its N-th micro-batch were written and
-before they are committed, for whoever started it to kill it.
+before they are committed, so that the process that started it can kill it.
 
 Why: a driver that nobody owns any more would run on for ever; when stdin closes, its whole process group ends.
 """

@@ -140,7 +140,7 @@ def _by_own_settings(bootstrap: str, command_config: str) -> tuple[Diagnosis, se
         return Diagnosis("your settings", Level.PROBLEM, error.summary, remedy), set()
     settings = cluster.settings
     if settings.tls is None and not all(is_loopback(each.host) for each in brokers):
-        found = f"{settings.protocol}: whoever is on the network can read along"
+        found = f"{settings.protocol}: anybody on the network can read along"
         return Diagnosis("your settings", Level.PROBLEM, found, "security.protocol=SASL_SSL, or SSL"), brokers
     if settings.tls is not None and not settings.tls.check_host:
         found = "ssl.endpoint.identification.algorithm is empty: another host with any certificate could answer"
@@ -155,13 +155,13 @@ def judge(listener: Listener) -> Diagnosis:
     if listener.unreachable:
         return Diagnosis(name, Level.NOTE, f"{where} cannot be judged: {listener.unreachable}", "look from elsewhere")
     if listener.lets_anybody_in:
-        found = f"{where} answers without TLS and without a login: whoever reaches it can read and write"
+        found = f"{where} answers without TLS and without a login: anybody who reaches it can read and write"
         return Diagnosis(name, level, found, "a listener with SASL_SSL, and none without")
     showing = [each for each in listener.mechanisms if each in REVEALING]
     if showing:
-        found = f"{where} takes {' and '.join(showing)} without TLS: whoever is on the network sees the password"
+        found = f"{where} takes {' and '.join(showing)} without TLS: anybody on the network sees the password"
         return Diagnosis(name, level, found, "SASL_SSL; or SCRAM-SHA-512 alone in sasl.enabled.mechanisms")
     if listener.in_the_clear:
-        found = f"{where} speaks without TLS: whoever is on the network can read along"
+        found = f"{where} speaks without TLS: anybody on the network can read along"
         return Diagnosis(name, level, found, "SASL_SSL")
     return Diagnosis(name, Level.OK, f"{where} speaks {listener.tls} only")

@@ -8,7 +8,7 @@
 library's reports and hands them to the loop by the handful. What blocks runs in one thread of the producer's own.
 
 A task may be cancelled at any `await`: a send that waited for room was not made; a transaction that was open, or was
-being opened, is aborted; a commit under way goes on to its end, and whoever comes next waits for that.
+being opened, is aborted; a commit under way goes on to its end, and the next one waits for that.
 
 Keeps: K2 a send has one outcome: a failure that nobody awaited is told by the next flush, or by close.
 """
@@ -63,7 +63,7 @@ class AsyncDelivery:
         self._reports.add(self)
 
     def settle(self) -> None:
-        """Tell whoever awaits the future, on the loop."""
+        """Wake the tasks that await the future, on the loop."""
         if self.future.done():
             return  # cancelled: nobody waits for it
         if self.failure is None:
@@ -115,7 +115,7 @@ class Reports:
             self._forget_seen()
 
     def _forget_seen(self) -> None:
-        """Nothing says when a failure is awaited, so whoever never flushes would keep them all."""
+        """Nothing says when a failure is awaited, so a program that never flushes would keep them all."""
         unseen = self.failures.unseen
         for delivery in list(unseen):  # a copy, taken in one step: reports come in another thread
             if isinstance(delivery, AsyncDelivery) and delivery.is_seen:
@@ -123,7 +123,7 @@ class Reports:
         self._unseen_max = max(UNSEEN_MAX, 2 * len(unseen))
 
     async def tell(self) -> None:
-        """Raise the first failure that nobody has awaited; whoever waits for one just now gets it first."""
+        """Raise the first failure that nobody has awaited; a task that waits for one just now gets it first."""
         self._settle()
         # One turn of the loop: tasks that wait for a failed send wake up in it, and their failures count as seen.
         turn = self._loop.create_future()

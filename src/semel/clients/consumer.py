@@ -213,7 +213,7 @@ class Consumer(HandsOut):
         self.commit_finished(is_cleaning_up=sys.exception() is not None)
 
     def commit_finished(self, is_cleaning_up: bool) -> None:
-        """As `commit`; whoever cleans up after an error has that to tell, and not that its batch was left."""
+        """As `commit`; a program that cleans up after an error reports that error, and not that its batch was left."""
         if self.guarantee is not Guarantee.AT_LEAST_ONCE:
             raise self._misuse("consumer.commit()", "guarantee=AT_LEAST_ONCE; the others commit by themselves")
         if self._ended is not None:

@@ -98,7 +98,7 @@ class Deduplicator:
         """The same for many."""
         if t.store is not self._store:
             raise ConfigError("the transaction is another store's", because="keys are kept where the results are")
-        # All of them are looked at before one is remembered: whoever catches the error has admitted none.
+        # All of them are looked at before one is remembered: a caller that catches the error has admitted none.
         looked_at = [(as_bytes(key), self._time(timestamp_ms)) for key, timestamp_ms in keys]
         self._take_turn(t)
         newest = f"SELECT COALESCE(MAX(place), 0) FROM {self._table} WHERE scope = ?"  # noqa: S608 - quoted

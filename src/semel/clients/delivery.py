@@ -2,8 +2,8 @@
 
 Keeps: K2 a send has one outcome, and a failure that nobody looked at is told by the next flush.
 Why:   one object for each record is the price of a result for each, so it does as little as it can: no constructor, no
-       lock, no look into the report before somebody asks. Whoever waits asks the library to serve its reports, and
-       then looks again. A Delivery that is kept keeps its record.
+       lock, no look into the report before somebody asks. A caller that waits asks the library to serve its reports,
+       and then looks again. A Delivery that is kept keeps its record.
 """
 
 from __future__ import annotations

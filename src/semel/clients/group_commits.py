@@ -69,7 +69,7 @@ class GroupCommits:
                     f"the commit was refused: {cause.name()}",
                     code=cause.code(),
                     because="the group has given the partitions to another member, or is about to",
-                    next_command="go on: the records come again to whoever has the partition now",
+                    next_command="go on: the records come again to the consumer that has the partition now",
                 )
             if cause.code() not in COORDINATOR_AWAY or time.monotonic() > deadline:
                 raise failure(cause, "the offsets were not committed", outcome=Outcome.UNKNOWN, next_command=GO_ON)
@@ -140,7 +140,7 @@ class GroupCommits:
             self._user_on_commit(error, places)
 
     def commit_if_possible(self, offsets: Offsets) -> None:
-        """Commit and wait; whoever is about to leave can do no more about a refusal than tell."""
+        """Commit and wait; a member that is about to leave can only report a refusal."""
         self._lives.doubt()
         try:
             self.commit(offsets)

@@ -87,7 +87,7 @@ def _serve(calls: SimpleQueue[Asked | None], ends: SimpleQueue[Ended]) -> None:
     while (asked := calls.get()) is not None:
         number, call = asked
         error = _error_of(call)
-        del asked, call  # whoever waits may free the client next
+        del asked, call  # the one who waits may free the client next
         ends.put((number, error))
         del error
 

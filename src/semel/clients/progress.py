@@ -52,7 +52,7 @@ class Progress:
             self.positions.pop(place, None)
             self.finished.pop(place, None)
             if self.batch is not None and place in self.batch.offsets:
-                # Marked and not taken out: whoever commits the batch must see that it lost
+                # Marked and not taken out: a commit of the batch must see that it lost
                 # something, and refuse all of it (K5).
                 self.batch.lost.add(place)
 

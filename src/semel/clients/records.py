@@ -192,7 +192,7 @@ class Batch(Sequence[Record]):
         return chain(map(Record, reader), self._end_of_loop())
 
     def _end_of_loop(self) -> Iterator[Record]:
-        """No record: whoever asks for one more has had all of them."""
+        """No record: a caller who asks for one more has had all of them."""
         self._is_read = True
         yield from ()
 
@@ -237,7 +237,7 @@ class Batch(Sequence[Record]):
         self.taken_by = None
 
     def refuse_commit(self) -> None:
-        """Raise why the offsets must not be committed with the results; whoever commits them asks first."""
+        """Raise why the offsets must not be committed with the results; a commit asks this first."""
         if self.lost:
             raise self.fenced("the batch cannot be committed")
         if self.left_at:
@@ -254,7 +254,7 @@ class Batch(Sequence[Record]):
             f"{what}: {', '.join(map(str, sorted(self.lost)))} went to another member",
             code=ILLEGAL_GENERATION,
             because="the group took the partitions away while the batch was worked on",
-            next_command="go on with the next batch: these records come again to whoever has the partition now",
+            next_command="go on with the next batch: these records come again where the partition is now",
         )
 
     def standing_after(self, done: int) -> dict[TopicPartition, int]:

@@ -111,7 +111,7 @@ def _refuse_unread(given: Mapping[str, object], mechanism: str) -> None:
 
 
 def _refuse_open_endpoint(url: str) -> None:
-    """The client's secret goes to whoever gives out tokens, by librdkafka's own HTTP client."""
+    """The client's secret goes to the server that gives out tokens, by librdkafka's own HTTP client."""
     asked = urlsplit(url)
     if asked.scheme == "http" and not is_loopback(asked.hostname or ""):
         raise ConfigError(

@@ -1,7 +1,7 @@
 """How libraries read the text of a setting: as a number, as yes or no.
 
 Why: librdkafka reads with C's `strtol`, which takes `0x10` and `+0`, stops at the first letter or dot and says nothing
-     about the rest, and then cuts to 32 bits; a yes is `t` as well. Whoever reads the same text otherwise judges
+     about the rest, and then cuts to 32 bits; a yes is `t` as well. A rule that reads the same text otherwise judges
      settings that the client does not have.
 Sources: rd_kafka_anyconf_set_prop in librdkafka's rdkafka_conf.c.
 """

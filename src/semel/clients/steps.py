@@ -1,4 +1,4 @@
-"""What a client has just done, so that whoever wants to know that a crash there does no harm can stop it there."""
+"""What a client has just done, so that a test can stop it there and see that a crash does no harm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`Session`: a store's one connection for transactions, and which transaction has it.
 
 Why: a second transaction on the same connection would be the first one, begun twice: whichever ends first commits half
-     of the other. So there is one at a time, and whoever needs two at once makes two stores.
+     of the other. So there is one at a time, and a program that needs two at once makes two stores.
 """
 
 from __future__ import annotations

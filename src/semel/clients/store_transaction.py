@@ -41,7 +41,7 @@ class Rows:
     """What a statement gave: iterate, or fetch."""
 
     __slots__ = ("_cursor",)
-    # Set by whoever makes it, for one is made for every record. It stays inside: it would lead to the connection.
+    # Set from outside, for one is made for every record. It stays inside: it would lead to the connection.
     _cursor: Any
 
     @property
@@ -258,5 +258,5 @@ class StoreTransaction:
 
 
 def _gone(place: TopicPartition) -> int:
-    """Whoever asks what became of a commit must not make offsets."""
+    """Asking what became of a commit must not make offsets."""
     raise SinkError(f"the store has no offset for {place} any more")

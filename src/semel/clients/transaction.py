@@ -93,7 +93,7 @@ class Coordination:
         self.on_step(ClientStep.BEGUN)
 
     def enter(self) -> None:
-        """The `with` block begins: whoever is in it will leave it."""
+        """The `with` block begins, and it will be left."""
         self.state = State.OPEN
 
     def leave(self) -> None:

@@ -38,7 +38,7 @@ class Worker:
         self._ended: SemelError | None = None
 
     def submit(self, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
-        """Let it be done after what was asked for before, whoever waits for it."""
+        """Let it be done after what was asked for before, also when nobody waits for it."""
         if self._ended is not None:
             raise self._ended
         return self._threads.submit(call, *arguments, **named)
@@ -59,7 +59,7 @@ class Worker:
     async def open(self, make: Callable[[], C]) -> C:
         """Make the client; when nobody waits for it any more, it is closed again and holds nothing.
 
-        Whoever opens it again waits for that: two owners of one transactional id would fence each other.
+        Opening it again waits for that: two owners of one transactional id would fence each other.
         """
         making = self.submit(make)
         try:
@@ -94,7 +94,7 @@ def _log_error(asked: Future[T]) -> None:
 def _close(making: Future[C]) -> None:
     try:
         made = making.result()
-    except (Exception, CancelledError):  # noqa: BLE001 - told to whoever waited, if anybody did
+    except (Exception, CancelledError):  # noqa: BLE001 - raised for the one who waited, if anybody did
         return
     try:
         made.close()

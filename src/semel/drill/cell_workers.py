@@ -1,8 +1,8 @@
 """Run cells in processes of their own, several at once if wanted; results come in the order of the cells.
 
-Cells without Spark have a cluster of their own and go to whoever is free. Cells with Spark share a session, a cluster
-and a database, so one worker has them all, and begins with them. Whoever leaves the block ends every worker and what it
-has started; their temporary files are in one folder, which goes then.
+Cells without Spark have a cluster of their own and go to the worker that is free. Cells with Spark share a session, a
+cluster and a database, so one worker has them all, and begins with them. Leaving the block ends every worker and what
+it has started; their temporary files are in one folder, which goes then.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run_in_workers(cells: Sequence[Cell], seed: int, workers: Sequence[CellWorke
         try:
             for number in _taken(lanes):
                 done.put((number, worker.run(cells[number], seed)))
-        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the results
+        except BaseException as error:  # noqa: BLE001 - raised for the one who waits for the results
             done.put(error)
 
     lanes = [[spark, plain], *([plain] for _ in workers[1:])]

@@ -182,7 +182,7 @@ class Owner:
         wait_until(lambda: self.end(self.end_request(commit=False)) == ErrorCode.NONE, "it is aborted")
 
     def mark(self, topic: str, *, epoch: int, commit: bool) -> None:
-        """A marker of this producer epoch comes to the leader, whoever sent it."""
+        """A marker of this producer epoch comes to the leader, from any sender."""
         marker = WritableTxnMarker(
             producer_id=self.producer_id,
             producer_epoch=epoch,

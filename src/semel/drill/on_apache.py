@@ -134,7 +134,7 @@ class NodeStrike:
         self.fired = 0
 
     def begin(self) -> None:
-        """Break whoever has the part now."""
+        """Break the broker that has the part now."""
         self._node = self._whom()
         if self._how == PAUSED:
             self._cluster.pause_node(self._node)

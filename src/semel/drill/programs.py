@@ -26,7 +26,7 @@ BATCH_RECORDS = 4
 # Steps of a program's own, beside those of its clients.
 SENT = "sent"
 PROCESSED = "processed"
-# Whoever is not answered asks again soon, as the cells have seconds and not minutes.
+# A client that is not answered asks again soon, as the cells have seconds and not minutes.
 HASTY = {
     "socket.timeout.ms": 1_500,
     "retry.backoff.ms": 20,

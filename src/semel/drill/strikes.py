@@ -1,4 +1,4 @@
-"""Every fault of `semel.faults`, aimed at whoever matters to a program: leaders, coordinators, controller.
+"""Every fault of `semel.faults`, aimed at the broker that matters to a program: leaders, coordinators, controller.
 
 A fault needs a broker's number, and who leads or coordinates is known only when it strikes. So a strike is a name and a
 function that makes the faults at that moment; a `RunningStrike` is one that has begun, and says whether it was felt.
@@ -38,7 +38,7 @@ from semel.faults.injection import Playing
 from semel.faults.on_messages import MessageFault
 from semel.protocol.coordinator_partition import coordinator_partition
 
-OURS = "semel"  # the client.id of semel's classes: whoever looks on is spared
+OURS = "semel"  # the client.id of semel's classes, which only look on and are spared
 CONTROLLER = 0
 BROKERS = (1, 2, 3)
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -171,7 +171,7 @@ ROLES: dict[str, tuple[Whom, str]] = {
 
 
 def aimed(kind: Callable[..., Fault], whom: Whom, **settings: object) -> Aim:
-    """One fault, at whoever has that part when it strikes."""
+    """One fault, at the broker that has that part when it strikes."""
     return lambda scene: [kind(broker=whom(scene), **settings)]
 
 

@@ -1,7 +1,8 @@
 """A guard for servers: a server that this process has started ends with this process, however that ends.
 
 Why: a process that is killed stops nothing any more, and a server it leaves behind keeps a port, memory and disk for
-     good. The kernel closes a pipe's end with whoever held it, and a shell at the other end needs to know no more.
+     good. The kernel closes a pipe's end with the process that held it, and a shell at the other end needs to know no
+     more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The control socket of a running embedded cluster: JSON lines on loopback, each with the token of its run file.
 
-Keeps: F4 whoever cannot read the run file (mode 0600) can make the cluster do nothing; a wrong token is compared in
+Keeps: F4 nobody who cannot read the run file (mode 0600) can make the cluster do anything; a wrong token is compared in
        constant time. A peer that says nothing, too much or nonsense costs one connection for a short time.
 """
 

@@ -1,8 +1,8 @@
 """The SHA-256 of every jar that semel starts, pinned in `jar_digests.txt` beside this module.
 
-Keeps: a jar runs only if it is the one that this version of semel was made with: whoever has changed the cache folder,
-       the mirror or the repository in between is noticed, and so is a jar too many or too few.
-Why:   Ivy compares checksums that come from the same place as the jar, so whoever can change one can change both.
+Keeps: a jar runs only if it is the one that this version of semel was made with: a change in the cache folder,
+       the mirror or the repository is noticed, and so is a jar too many or too few.
+Why:   Ivy compares checksums that come from the same place as the jar, so who can change one can change both.
 
 The file is what `sha256sum */*.jar` prints in the cache's folder `jars`. `make pin-jars` writes it again.
 """

@@ -1,6 +1,6 @@
 """Folders and files that nobody else on this machine can change: what semel runs or believes lies in such places only.
 
-Keeps: whoever is not this user (or root, who can do everything anyway) plants no jar, no `java` and no run file: a
+Keeps: nobody but this user (and root, who can do everything anyway) plants a jar, a `java` or a run file: a
        folder that others can write to, that belongs to another or that is a link is refused, never used.
 Why:   a link is refused although it may be harmless: who made it is not to be seen from what it leads to.
 """
@@ -53,7 +53,7 @@ def weakness_of(folder: Path) -> Weakness | None:
 
 
 def _weakness_above(folder: Path) -> Weakness | None:
-    """Whoever may rename a folder on the way can put another in its place; the sticky bit, as on /tmp, forbids that."""
+    """Who may rename a folder on the way can put another in its place; the sticky bit, as on /tmp, forbids that."""
     for above in folder.absolute().parents:
         try:
             mode = above.stat().st_mode
@@ -90,7 +90,7 @@ def check_private(folder: Path) -> None:
     if weakness is not None:
         raise EnvironmentFailure(
             f"the folder {folder} {weakness.found}",
-            because="semel runs programs and believes files from there; whoever can write there could plant their own",
+            because="semel runs programs and believes files from there; who can write there could plant others",
             next_command=weakness.remedy,
         )
 

@@ -60,9 +60,9 @@ class Running:
             return []
         found = []
         if not self.client_settings.get("security.protocol", "").endswith("SSL"):
-            found.append(f"it listens on {self.host} without TLS: whoever is on the network can read along")
+            found.append(f"it listens on {self.host} without TLS: anybody on the network can read along")
         if not self.knows_clients:
-            found.append(f"it listens on {self.host} without users: whoever reaches it can read and write")
+            found.append(f"it listens on {self.host} without users: anybody who reaches it can read and write")
         return found
 
 
@@ -153,7 +153,7 @@ def find(name: str) -> Running | None:
             return None
         try:
             if _lock(descriptor):
-                # The lock was free, so whoever wrote the file has ended.
+                # The lock was free, so the process that wrote the file has ended.
                 path.unlink()
                 return None
             return _described(os.pread(descriptor, DESCRIPTION_BYTES_MAX, 0))

@@ -101,7 +101,7 @@ def _no_password() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """TLS, users, or both; with neither the cluster is open to whoever reaches its ports."""
+    """TLS, users, or both; with neither the cluster is open to anybody who reaches its ports."""
 
     tls: Tls | None = None
     users: Mapping[str, str] | None = field(default=None, repr=False)
@@ -113,7 +113,7 @@ class Security:
             raise ConfigError(
                 "users={} names nobody",
                 you_want='users={"alice": "…"}, or no users at all for a cluster that lets everybody in',
-                because="whoever writes users wants to know who connects; without one, nobody would be asked",
+                because="who writes a file of users wants to know who connects; without one, nobody would be asked",
             )
         # Made for its checks alone: what nobody could log in with is refused here and not when the cluster starts.
         Credentials(users=self.users or {}, mechanisms=self.mechanisms)

@@ -1,6 +1,6 @@
 """What every fault is: a small value that says what to break, breaks it, mends it, and counts how often it was felt.
 
-Keeps: F1 `fired` counts what really happened. A fault that never fired has shown nothing, so whoever injects one looks.
+Keeps: F1 `fired` counts what really happened. A fault that never fired has shown nothing: look at it afterwards.
        F2 what it broke is whole again after `stop`.
 Why:   a fault is compared and written by its settings alone; what it remembers between `start` and `stop` is apart.
 """

@@ -36,7 +36,7 @@ class CrashMachine(Fault, ABC):
         """Start the broker again from what is left."""
         if self._record.undo is not None and self.broker not in cluster.brokers:
             await cluster.restart(self.broker)
-        # Not before: whoever stops it again after half a restart has something left to do.
+        # Not before: who stops it again after half a restart has something left to do.
         self._record.undo = None
 
 

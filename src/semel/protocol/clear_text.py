@@ -1,7 +1,7 @@
 """When a login may cross a connection without TLS: the one rule for every client here.
 
-PLAIN sends the password itself, OAUTHBEARER a token that is as good as one; whoever sees the packets has it. Both are
-refused without TLS, except on the loopback address, which no network carries, and where the setting
+PLAIN sends the password itself, OAUTHBEARER a token that is as good as one; anybody who sees the packets has it. Both
+are refused without TLS, except on the loopback address, which no network carries, and where the setting
 `sasl.in.the.clear=allowed` asks for it. SCRAM sends neither, so it needs no leave.
 """
 
@@ -58,5 +58,5 @@ def refuse_in_the_clear(mechanism: str, hosts: Iterable[str], *, prefix: str = "
             you_wrote=f"{prefix}sasl.mechanism={mechanism} with {prefix}security.protocol=SASL_PLAINTEXT",
             you_want=f"{prefix}security.protocol=SASL_SSL; or SCRAM-SHA-512, which does not send it; or, where the "
             f"network is known to be safe, {prefix}{IN_THE_CLEAR}={ALLOWED}",
-            because="whoever sees the packets on the way can log in with it",
+            because="anybody who sees the packets on the way can log in with it",
         )

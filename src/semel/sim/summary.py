@@ -65,7 +65,7 @@ def run_many(seeds: Sequence[int], *, jobs: int) -> Iterator[Summary]:
     # Not forked: a child would inherit the locks of threads that it does not have.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         chunks = iter([seeds[at : at + SEEDS_AT_ONCE] for at in range(0, len(seeds), SEEDS_AT_ONCE)])
-        # Twice as many as workers: none of them waits, and whoever stops early has little to give up.
+        # Twice as many as workers: none of them waits, and little is given up by stopping early.
         under_way = deque(_submit(pool, chunk) for chunk in islice(chunks, 2 * jobs))
         try:
             while under_way:

@@ -1,7 +1,7 @@
 """What a sink is: its settings (`Sink`), one driver's hold on its output (`SinkSession`), and the work for tasks.
 
 Who owns what: a session owns how the ledger is stored and what a transaction is; `commit` owns the order of steps,
-which is the guarantee; Spark, or whoever else carries out a `WritePlan`, owns the work. None looks into another.
+which is the guarantee; Spark, or what else carries out a `WritePlan`, owns the work. None looks into another.
 
 Every session has the same functions, whatever it writes to. Kafka's tasks write into the driver's own transaction, so
 only the first attempt of each may write. A sink with staging lets any attempt write, each into a place of its own; the

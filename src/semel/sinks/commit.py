@@ -4,7 +4,7 @@
 - AT_LEAST_ONCE: write rows, then the ledger. A crash in between writes the rows again.
 - AT_MOST_ONCE: write the ledger, then rows, and never a row twice. A crash in between loses the rows.
 
-Before any of that `semel.sinks.recovery` decides whether the micro-batch is run at all. Whoever wants to know that a
+Before any of that `semel.sinks.recovery` decides whether the micro-batch is run at all. A test that wants to see that a
 crash between two steps does no harm can stop the process there: `on_step` is called after every step.
 
 Keeps: E1 to E7, E9, E10 and E13 to E18 of docs/DESIGN.md.

@@ -1,7 +1,7 @@
 """Offset ranges -> Spark tasks: many small ranges share a task, a big one is split.
 
 Keeps: every offset of every range is in exactly one task; offsets of one partition rise within a task, and from
-       task to task where a range is split, so that whoever takes tasks in turn has each partition in order.
+       task to task where a range is split, so that a reader who takes tasks in turn has each partition in order.
 Why:   a Python task costs about a tenth of a second whatever it reads, so a tiny micro-batch is one task; a big range
        is split so that one partition does not bound the speed. In between there are as many tasks as partitions, which
        is the parallelism that users of Spark's Kafka source know.

@@ -1,9 +1,9 @@
 """Several sinks of one query: each micro-batch is computed once and goes into one sink after the other.
 
 Each sink is exactly once by itself, with a ledger of its own under the pipeline's name. There is no commit over two
-places: whoever looks between two commits sees a micro-batch in the first output and not yet in the second. A driver
-that dies there leaves it so until the next start, which skips the micro-batch in the first sink and writes it into the
-second.
+places: a reader who looks between two commits sees a micro-batch in the first output and not yet in the second. A
+driver that dies there leaves it so until the next start, which skips the micro-batch in the first sink and writes it
+into the second.
 """
 
 from __future__ import annotations

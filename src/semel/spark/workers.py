@@ -2,8 +2,8 @@
 
 Why: Spark's workers collect garbage after every task, and Python does so by itself in between. What a task has imported
      stays for good, so it is hidden from the collector (`gc.freeze`): to look at it took a sixteenth of its time.
-     Rows arrive in pieces of some MiB. The C library gives such memory back at once, and whoever asks for it again gets
-     new pages, which cost as much as the encoding of the rows; so some is kept.
+     Rows arrive in pieces of some MiB. The C library gives such memory back at once, and a process that asks for it
+     again gets new pages, which cost as much as the encoding of the rows; so some is kept.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class WireCluster:
                     failures.append(failure)
             none_reached = _none_reached(failures)
             if backoff.attempts == QUIET_ATTEMPTS:
-                # Whoever watches a start that hangs is told why, long before the deadline ends it.
+                # Somebody who watches a start that hangs sees why, long before the deadline ends it.
                 _log.warning("%s; trying for %.0f s more", none_reached.summary, deadline.left_s)
             backoff.wait(none_reached)
 

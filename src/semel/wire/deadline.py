@@ -1,7 +1,8 @@
 """One moment by which a whole chain of waits has to be over.
 
-Why: timeouts per call add up; a chain of ten calls with 30 s each may take five minutes. A deadline is shared. Whoever
-     waits for the chain may lose interest before that, as a Spark query does that is stopped: then little time is left.
+Why: timeouts per call add up; a chain of ten calls with 30 s each may take five minutes. A deadline is shared. A caller
+     that waits for the chain may lose interest before that, as a Spark query does that is stopped: then little time is
+     left.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ CONNECTION = frozenset(
 # An empty value means something, or has an error of its own.
 MAY_BE_EMPTY = frozenset({"bootstrap.servers", "ssl.endpoint.identification.algorithm"})
 
-# Names of one setting: the Java client's, and librdkafka's. Whoever gives both may mean either.
+# Names of one setting: the Java client's, and librdkafka's. A user who gives both may mean either.
 SAME = (
     ("sasl.mechanism", "sasl.mechanisms"),
     ("sasl.jaas.config", "sasl.username"),

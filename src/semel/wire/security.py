@@ -178,7 +178,7 @@ class TlsSettings:
 
 def _pem_file(given: Mapping[str, str], store: str) -> str:
     location = given.get(f"{store}.location", "")
-    # Java's default type is JKS. Whoever names a PEM file without a type means PEM all the same.
+    # Java's default type is JKS. A PEM file without a type is a PEM file all the same.
     kind = given.get(f"{store}.type", "PEM" if _looks_like_pem(location) else "JKS").upper()
     if kind != "PEM":
         raise ConfigError(

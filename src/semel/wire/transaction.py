@@ -50,7 +50,7 @@ END_TXN_VERSION_MAX = 4
 
 
 class TransactionClient:
-    """One transactional id; the first `begin` fences whoever used it before."""
+    """One transactional id; the first `begin` fences the one who used it before."""
 
     def __init__(self, cluster: WireCluster, transactional_id: str, *, timeout_ms: int) -> None:
         """`timeout_ms`: after that long the broker aborts a transaction by itself."""

@@ -49,7 +49,7 @@ class _LoopTimers:
 
 
 class RealClock(_LoopTimers):
-    """The machine's clocks; the date can be moved for whoever asks this one."""
+    """The machine's clocks; the date can be moved for those who ask this one."""
 
     def __init__(self) -> None:
         """Start with the machine's date."""

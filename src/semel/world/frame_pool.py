@@ -38,7 +38,7 @@ class FramePool:
             self._held[holder] = self._held.get(holder, 0) + size_bytes
             self.held_bytes += size_bytes
             if self.held_bytes > self._bytes_max:
-                # Not whoever came last: a small client must not be closed for the memory that a large one holds.
+                # Not the client that came last: a small one must not be closed for the memory that a large one holds.
                 max(self._held, key=self._held.__getitem__).end_for_room()
 
     def give_back(self, holder: Holder, size_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """Accepting TLS connections: each is counted from its first byte on, and its handshake has a limit in time.
 
-Why: asyncio's own server tells of a TLS connection only when its handshake is done. Whoever connects and says nothing
-     would be in no count, and there could be as many of those as the process has descriptors.
+Why: asyncio's own server tells of a TLS connection only when its handshake is done. A client that connects and says
+     nothing would be in no count, and there could be as many of those as the process has descriptors.
 """
 
 import asyncio

@@ -189,7 +189,7 @@ class RealFile:
 
 
 class RealDisk:
-    """The file system of this machine; with levers that make it fail for whoever works on it."""
+    """The file system of this machine; with levers that make it fail for its users."""
 
     def __init__(self, rng: Rng | None = None) -> None:
         """Start as a disk that works; `rng` decides what a torn write leaves."""
@@ -265,7 +265,7 @@ class RealDisk:
     def rename(self, old: StrPath, new: StrPath) -> None:
         """Give a file or folder another name, atomically; an existing file is replaced."""
         before, after = os.fspath(old), os.fspath(new)
-        # The file that is replaced loses its name, and whoever has it open reads on.
+        # The file that is replaced loses its name, and a process that has it open reads on.
         self._keep_open([after])
         Path(old).replace(new)
         self.durable.renamed(old, new)

@@ -54,7 +54,7 @@ class VirtualNetwork:
         """End all splits; what waited goes on."""
         self._splits.clear()
         self._healed.set()
-        # A new one for the next split: whoever waited for the old one has been woken.
+        # A new one for the next split: those who waited for the old one have been woken.
         self._healed = asyncio.Event()
         held, self._held = self._held, {}
         for pipe in held:

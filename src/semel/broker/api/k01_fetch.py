@@ -87,7 +87,7 @@ async def answer(context: Context, request: FetchRequest) -> FetchResponse:
 
 
 def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
-    """The broker that copies; whoever else gives a replica id is served as a consumer."""
+    """The broker that copies; anybody else who gives a replica id is served as a consumer."""
     # A client that could pass for a follower would raise the high watermark over records that only the leader
     # has, and read what is not committed.
     is_broker = context.session.principal == INTERNAL and request.replica_state.replica_id >= 0

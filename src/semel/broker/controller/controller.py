@@ -202,7 +202,7 @@ class Controller:
         alive = tuple(replica for replica in replicas if self.state.is_alive(replica))
         if not alive:
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"none of the brokers {list(replicas)} is alive")
-        # Whoever is not alive joins the in-sync replicas when it comes back and has caught up.
+        # A broker that is not alive joins the in-sync replicas when it comes back and has caught up.
         return PartitionState(leader=alive[0], leader_epoch=0, replicas=replicas, isr=alive)
 
     def _checked_assignments(self, assignments: Mapping[int, Sequence[int]], first: int) -> list[tuple[int, ...]]:

@@ -45,7 +45,7 @@ class Coordinators(ABC, Generic[C]):
         """
         mine = {index: part for (topic, index), part in self._broker.partitions.items() if topic == self.topic}
         for index, coordinator in list(self._coordinators.items()):
-            # Whoever led in between may have written other decisions than those remembered here.
+            # A broker that led in between may have written other decisions than those remembered here.
             if index not in mine or mine[index].leader_epoch != coordinator.leader_epoch:
                 self._coordinators.pop(index).close()
         # Old ones are gone by now, so two coordinators never write to one partition.

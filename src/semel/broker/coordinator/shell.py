@@ -89,7 +89,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
 
     @abstractmethod
     def unload(self) -> list[Effect]:
-        """Let the core answer whoever waits, and forget everything."""
+        """Let the core answer everybody who waits, and forget everything."""
 
     @property
     def index(self) -> int:
@@ -197,7 +197,7 @@ class CoordinatorShell(ABC, Generic[Effect, Response]):
         self.perform(self.tick(self.now_ms()))
 
     def close(self) -> None:
-        """Answer whoever waits, forget everything and stop."""
+        """Answer everybody who waits, forget everything and stop."""
         # First of all: what is answered below may bring new calls, which must find nobody here.
         self.resigned = True
         self._unreported.clear()

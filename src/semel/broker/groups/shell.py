@@ -137,7 +137,7 @@ class CoordinatorPartition(CoordinatorShell[Effect, Response]):
                     await self._carry_out_some()
         except BaseException:
             if not self.resigned:
-                self.close()  # whoever waits is told
+                self.close()  # everybody who waits is answered
             raise
         finally:
             self._delayed.clear()

@@ -76,7 +76,7 @@ class Timers:
             if not self._heap or self._heap[0][0] > now_ms:
                 return
             key = heapq.heappop(self._heap)[1]
-            # Before the key is handed out: whoever acts on it may schedule the same key again.
+            # Before the key is handed out: what acts on it may schedule the same key again.
             del self._deadlines[key], self._queued[key]
             yield key
 

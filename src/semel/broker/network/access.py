@@ -44,7 +44,7 @@ ALWAYS = 99
 WORDED_LAST = MappingProxyType(
     {10: 3} | dict.fromkeys((19, 20, 29, 30, 31, 32, 33, 43, 44, 45, 46, 48, 49, 51, 55, 61), ALWAYS)
 )
-OPEN: tuple[Rule, ...] = ()  # whoever is connected may ask
+OPEN: tuple[Rule, ...] = ()  # everybody who is connected may ask
 CLOSED: tuple[Rule, ...] = (Whole(CLUSTER_ACTION, cluster),)
 
 RULES: MappingProxyType[int, tuple[Rule, ...]] = MappingProxyType(

@@ -75,7 +75,7 @@ def of_transactional_batches(_context: Context, request: ProduceRequest, _entry:
 
 def idempotent(context: Context, request: InitProducerIdRequest, _entry: object) -> Iterable[Named]:
     """The cluster, unless the producer is transactional or may write to any topic at all."""
-    # As in Apache Kafka: whoever may write to some topic may be idempotent, without IDEMPOTENT_WRITE.
+    # As in Apache Kafka: who may write to some topic may be idempotent, without IDEMPOTENT_WRITE.
     is_known = request.transactional_id is not None or context.may_somewhere(Operation.WRITE, Resource.TOPIC)
     return () if is_known else (CLUSTER,)
 

@@ -86,7 +86,7 @@ def apis() -> dict[int, AnyApi]:
     return _apis
 
 
-@cache  # not "are there any": whoever imported one of the files has registered that one
+@cache  # not "are there any": importing one of the files has registered that one
 def _load() -> None:
     package = importlib.import_module("semel.broker.api")
     try:

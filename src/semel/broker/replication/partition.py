@@ -111,7 +111,7 @@ class Partition:
         before, self.state = self.state, state
         now_ms = self._world.clock.monotonic_ms()
         if self.leadership is not None and before.leader_epoch == state.leader_epoch:
-            # The same leader epoch with other in-sync replicas: whoever waits for acks=all goes on waiting.
+            # The same leader epoch with other in-sync replicas: those who wait for acks=all go on waiting.
             self.leadership.change_state(state, now_ms)
         else:
             self._step_down()
@@ -168,7 +168,7 @@ class Partition:
         transaction_version: int = 0,
         newest_ms: int | None = None,
     ) -> AppendResult:
-        """Append a record set and show it to whoever waits; AppendRefused leaves everything as it was."""
+        """Append a record set and show it to everybody who waits; AppendRefused leaves everything as it was."""
         if self.leadership is None:
             raise AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.name}")
         result = self.log.append_as_leader(
@@ -307,7 +307,7 @@ class Partition:
     async def flush(self, offset_next: int) -> None:
         """Sync the log at least up to this offset; requests that wait together share one sync."""
         while self._durable_to < min(offset_next, self.log.log_end_offset):  # the log may be cut meanwhile
-            # Many wait for one sync: whoever is cancelled must not cancel it for the others.
+            # Many wait for one sync: one that is cancelled must not cancel it for the others.
             await asyncio.shield(self._begin_flush())
 
     def _begin_flush(self) -> asyncio.Future[None]:
@@ -353,7 +353,7 @@ class Partition:
         self._step_down()
 
     def close(self) -> None:
-        """Clean stop; whoever waits is woken and finds the partition gone."""
+        """Clean stop; everybody who waits is woken and finds the partition gone."""
         self._step_down()
         self.log.close()
 

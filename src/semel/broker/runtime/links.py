@@ -30,7 +30,7 @@ from semel.world.clock import Clock
 
 # Apache Kafka's default for requests between brokers.
 ASK_MS_MAX = 30_000
-# The controller's number among the parties, which must be no broker's, and not -1: whoever asks the leader of a
+# The controller's number among the parties, which must be no broker's, and not -1: one who asks the leader of a
 # partition that has none would reach the controller.
 CONTROLLER = 0
 CONTROLLER_BESIDE_BROKER_0 = -2

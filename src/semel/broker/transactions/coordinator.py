@@ -4,7 +4,7 @@
                      -> PrepareAbort  -> CompleteAbort  -> Ongoing …
 
 Every change is first a record in the log; only when that is durable does the state move and the client hear of it.
-Once PrepareCommit or PrepareAbort is durable the outcome is decided for good: whoever coordinates after a restart
+Once PrepareCommit or PrepareAbort is durable the outcome is decided for good: the coordinator after a restart
 finds the record and writes the markers. Between the two records every other request for the id is answered
 CONCURRENT_TRANSACTIONS, which is where careless implementations tear transactions.
 
@@ -556,7 +556,7 @@ class TransactionCoordinator:
         return effects
 
     def unload(self) -> list[Effect]:
-        """Another broker leads the partition now: answer whoever waits with an error, and forget everything."""
+        """Another broker leads the partition now: answer everybody who waits with an error, and forget everything."""
         appends, self._appends = list(self._appends.values()), {}
         self._tracked = {}
         self._abort_due_ms = self._expire_due_ms = None

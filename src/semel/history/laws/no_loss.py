@@ -1,7 +1,7 @@
 """No loss: what was acknowledged with acks=all is there in the end, at the offset that was told.
 
 A record of a transaction counts for the log once it is acknowledged, and for read_committed readers once its commit is.
-Weighs only acks=all; whoever asks for less accepts loss.
+Judges acks=all only: a producer that asks for less accepts loss.
 """
 
 from collections.abc import Iterator, Sequence

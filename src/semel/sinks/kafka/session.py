@@ -227,7 +227,7 @@ class KafkaSession(SinkSession):
     def prepare_run(self, micro_batch: MicroBatch) -> int | None:
         """Before a batch job owns anything: refuse it where it cannot be right; gives how long its run id is kept.
 
-        Why before: whoever owns the pipeline has fenced its driver, and a wrong name would stop somebody's query.
+        Why before: the owner of the pipeline has fenced its driver, and a wrong name would stop somebody's query.
         """
         assert micro_batch.run is not None
         group = run_group(self.pipeline, micro_batch.run)
@@ -333,7 +333,7 @@ class KafkaSession(SinkSession):
         try:
             self._transaction.end(deadline, commit=False)
         except FencedError:
-            # Fenced while aborting: whoever did that has aborted it. The error that led here is told.
+            # Fenced while aborting: the newer owner has aborted it. The error that led here is raised.
             return
         self._open_until = None
 

@@ -6,8 +6,8 @@ starts again finds no leaders yet, leaves the partitions out, and calls the tran
 ledger entries are then open for good: readers wait, and the next transaction of the same producer would end them with
 its own marker, also rows that were aborted.
 
-So whoever takes over asks the leaders whether the producer still has something open. If it has, a transaction of the
-new epoch takes these partitions in and ends them as the lost markers would have done.
+So a driver that takes over asks the leaders whether the producer still has something open. If it has, a transaction of
+the new epoch takes these partitions in and ends them as the lost markers would have done.
 
 Keeps: E21 rows of a decided transaction are ended as it was decided, before anything else is written.
 """
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 # A whole partition may have to be read; longer than this nobody wants to wait for a start.
 LOOK_MS_MAX = 10_000
 FETCH_BYTES_MAX = 4 << 20
-# What a coordinator calls a transaction, and what becomes of it: one that is open is aborted by whoever takes over.
+# What a coordinator calls a transaction, and what becomes of it: one that is open is aborted by the next owner.
 OUTCOMES = {
     "PrepareCommit": True,
     "CompleteCommit": True,

@@ -27,7 +27,7 @@ LIMITS = {
     "tcp_user_timeout": "60000",
     "application_name": "semel",
 }
-# A driver that stands still with the ledger locked is cut off by the server, before whoever waits for it gives up.
+# A driver that stands still with the ledger locked is cut off by the server, before another gives up waiting for it.
 IDLE_MS_MAX = 20_000
 LOCK_WAIT_MS_MAX = 60_000
 # How libpq tells, before there is a session with states, that a second try would end the same way.

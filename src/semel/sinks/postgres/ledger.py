@@ -99,7 +99,7 @@ def make_tables(connection: psycopg.Connection[Any], names: Names) -> None:
     """Make what is not there; a user without the right to make tables can work with those that are."""
     if not _has_tables(connection, names):
         connection.execute(_ONE_MAKER)
-        if not _has_tables(connection, names):  # whoever had the lock before may have made them
+        if not _has_tables(connection, names):  # the driver that had the lock before may have made them
             for statement in _MAKE:
                 connection.execute(names.sql(statement).encode(), ())
 

@@ -28,7 +28,7 @@ class StageRows:
 
     address: Address
     table: str
-    """Where the rows are to go in the end, for whoever reads an error."""
+    """Where the rows are to go in the end, for the reader of an error."""
     schema: str
     prefix: str
     """What the names of this job's staging tables begin with."""

@@ -57,7 +57,7 @@ class Member:
         """Take over what a rejoining member says of itself."""
         self.protocols = request.protocols
         self.rebalance_timeout_ms = rebalance_timeout_ms(request)
-        # Its group instance stays: whoever comes with another one is another member.
+        # Its group instance stays: a client that comes with another one is another member.
         self.session_timeout_ms = request.session_timeout_ms
 
     def metadata(self, protocol_name: str | None) -> bytes:

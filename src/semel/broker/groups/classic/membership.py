@@ -83,7 +83,7 @@ class Membership:
             self._refuse_join(token, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         elif not self._has_room(group, request.member_id):
             self._refuse_join(token, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
-            # It had an id but no place yet. Whoever waits for it must not wait on.
+            # It had an id but no place yet. Those who wait for it must not wait on.
             self._rebalance.remove_member(group, request.member_id)
             self._rebalance.complete_join_if_all_joined(group)
         elif not group.supports(request.protocol_type, request.protocols):

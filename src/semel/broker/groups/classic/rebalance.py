@@ -72,7 +72,7 @@ class Rebalance:
         # They wait for an assignment that will not come.
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._propagate_error(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        # Whoever has not synced joins again in the phase that begins now, and is not dropped for it.
+        # A member that has not synced joins again in the phase that begins now, and is not dropped for it.
         group.pending_sync.clear()
         self._core.timers.cancel(TimerKey(TimerKind.SYNC, group.group_id))
         is_first = group.state is GroupState.EMPTY

@@ -49,7 +49,7 @@ class Group:
         """Rebuild a group from its newest record."""
         group = cls(
             group_id=group_id,
-            # Only whole generations are written: whoever was joining or syncing has to begin again.
+            # Only whole generations are written: members that were joining or syncing have to begin again.
             state=GroupState.STABLE if value.members else GroupState.EMPTY,
             state_timestamp_ms=value.state_timestamp_ms,
             generation=value.generation,

@@ -62,7 +62,7 @@ def _check_has_text(text: str, message: str) -> None:
 def _check_join(heartbeat: ConsumerHeartbeat) -> None:
     if heartbeat.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT:
         _invalid("RebalanceTimeoutMs must be provided in first request.")
-    # Whoever joins gives up everything: what it had may belong to others by now.
+    # A member that joins gives up everything: what it had may belong to others by now.
     if heartbeat.owned is None or heartbeat.owned:
         _invalid("TopicPartitions must be empty when (re-)joining.")
     if heartbeat.subscribed_names is None and heartbeat.subscribed_regex is None:
