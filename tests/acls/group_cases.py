@@ -121,7 +121,7 @@ def delete_groups(place: Place, names: Sequence[str], _version: int) -> DeleteGr
     return DeleteGroupsRequest(groups_names=[place.name(f"lost-{name}") for name in names])
 
 
-def beat(place: Place, names: Sequence[str], _version: int) -> ConsumerGroupHeartbeatRequest:
+def consumer_heartbeat(place: Place, names: Sequence[str], _version: int) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
         group_id=place.name("beating"),
         member_id="me",
@@ -299,7 +299,7 @@ GROUP_CASES = (
     Case(
         name="consumer group heartbeat",
         response=ConsumerGroupHeartbeatResponse,
-        request=beat,
+        request=consumer_heartbeat,
         needs=(("READ", "GROUP", "beating"), ("DESCRIBE", "TOPIC", "used")),
         refused=None,
         mixed=True,

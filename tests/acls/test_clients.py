@@ -18,7 +18,7 @@ from tests.acls.rights import PASSWORDS, Right
 from tests.acls.test_entries import talk_to
 from tests.acls.user_talk import UserTalk
 from tests.clients.choice import NAMES, Jvms, make_driver
-from tests.clients.drivers.face import Endpoint, Refused, Sent
+from tests.clients.drivers.interface import Endpoint, Refused, Sent
 
 WAIT_S_MAX = 30.0
 JAVA = pytest.param("java", marks=pytest.mark.full)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.clients.drivers.aiokafka_driver import AiokafkaDriver
 from tests.clients.drivers.confluent import ConfluentDriver
-from tests.clients.drivers.face import Driver, Endpoint
+from tests.clients.drivers.interface import Driver, Endpoint
 from tests.clients.drivers.java import JavaDriver
 from tests.clients.drivers.kafka_python import KafkaPythonDriver
 from tests.support.java import CLIENTS_VERSION_OLD, JavaProgram

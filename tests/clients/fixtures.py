@@ -7,7 +7,7 @@ import pytest
 
 import semel
 from tests.clients.choice import Drivers, Jvms
-from tests.clients.drivers.face import Driver, Endpoint
+from tests.clients.drivers.interface import Driver, Endpoint
 from tests.support.topics import create_topic
 
 MakeTopic = Callable[..., str]

@@ -6,7 +6,7 @@ import pytest
 
 from semel.protocol.error_codes import ErrorCode
 from tests.clients.choice import each
-from tests.clients.drivers.face import Driver, Refused, Sent
+from tests.clients.drivers.interface import Driver, Refused, Sent
 
 START_MS = 1_700_000_000_000
 _numbers = count()

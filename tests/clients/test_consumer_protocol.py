@@ -30,7 +30,7 @@ from tests.clients.drivers.consumer_protocol import (
     Membership,
     ask,
 )
-from tests.clients.drivers.face import Refused
+from tests.clients.drivers.interface import Refused
 from tests.features.reading import committed_offset, visible
 from tests.support.java import JavaProgram
 from tests.support.topics import create_topic
@@ -47,7 +47,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[semel.Cluster]:
-    """Three brokers whose members beat often and are missed soon."""
+    """Three brokers whose members send heartbeats often and are missed soon."""
     with semel.Cluster(brokers=3, config=CONFIG) as started:
         yield started
 

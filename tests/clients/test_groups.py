@@ -12,7 +12,7 @@ from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.join_group import JoinGroupRequest
 from semel.protocol.messages.leave_group import LeaveGroupRequest
 from tests.clients.choice import NAMES, Drivers, each
-from tests.clients.drivers.face import Driver, Member, Received, Refused, Sent
+from tests.clients.drivers.interface import Driver, Member, Received, Refused, Sent
 from tests.clients.fixtures import MakeTopic
 from tests.support.waiting import eventually
 

@@ -9,7 +9,7 @@ from semel.broker.runtime.intercept import Delay
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.fetch import FetchRequest
 from tests.clients.choice import each
-from tests.clients.drivers.face import Driver, Refused, Sent
+from tests.clients.drivers.interface import Driver, Refused, Sent
 from tests.support.topics import produce
 from tests.support.waiting import eventually
 

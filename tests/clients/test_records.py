@@ -5,7 +5,7 @@ import pytest
 import semel
 from semel.protocol.error_codes import ErrorCode
 from tests.clients.choice import CODECS, NAMES, OLD_JAVA, Drivers, can, each
-from tests.clients.drivers.face import Driver, Refused, Sent
+from tests.clients.drivers.interface import Driver, Refused, Sent
 from tests.clients.fixtures import MakeTopic
 from tests.support.stored import stored_headers
 from tests.support.waiting import eventually

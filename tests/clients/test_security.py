@@ -9,7 +9,7 @@ import semel
 from semel.engine.tls import Security, Tls
 from semel.protocol.error_codes import ErrorCode
 from tests.clients.choice import NAMES, OLD_JAVA, Jvms, make_driver
-from tests.clients.drivers.face import Endpoint, Refused, Sent
+from tests.clients.drivers.interface import Endpoint, Refused, Sent
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = {"alice": 'a "secret\\'}

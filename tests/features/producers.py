@@ -1,4 +1,4 @@
-"""Transactional producers of every client library behind one face.
+"""Transactional producers of every client library behind one interface.
 
 A driver translates and adds nothing. Errors are `Refused` with Kafka's number, or the library's own when negative.
 """
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from tests.clients.drivers import aiokafka_driver as aio
 from tests.clients.drivers import kafka_python
-from tests.clients.drivers.face import Refused
+from tests.clients.drivers.interface import Refused
 from tests.support.java import CLIENTS_VERSION, CLIENTS_VERSION_OLD, JavaError, JavaProgram
 
 # The library is imported there, with its warnings silenced.

@@ -6,7 +6,7 @@ A plain producer leaves a duplicate; an idempotent one leaves one record and lea
 import semel
 from semel.broker.runtime.intercept import CutMidFrame, DropRequest, DropResponse
 from tests.clients.choice import each
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 
 RECORDS = [Sent(key=b"order-1", value=b"seat 12A"), Sent(key=b"order-2", value=b"seat 12B")]
 KEYS = [one.key for one in RECORDS]

@@ -10,7 +10,7 @@ import semel
 from semel.broker.runtime.intercept import DropRequest
 from semel.protocol.error_codes import ErrorCode
 from tests.clients.choice import each
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 from tests.clients.fixtures import MakeTopic
 from tests.support.idempotent import RawProducer
 from tests.support.stored import stored_headers

@@ -7,7 +7,7 @@ records; a restarted producer without a transactional id has a new producer id, 
 import semel
 from semel.broker.runtime.intercept import DropResponse
 from tests.clients.choice import each
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 from tests.clients.fixtures import MakeTopic
 from tests.support.stored import stored_headers
 

@@ -17,7 +17,7 @@ from semel.protocol.compression import Codec
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import HEADER_BYTES, decode_records, iter_headers
 from tests.clients.choice import CODECS, NAMES, OLD_JAVA, can
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 from tests.support.idempotent import RawProducer
 from tests.support.stored import stored_bytes, stored_headers
 

@@ -13,7 +13,7 @@ import pytest
 
 import semel
 from semel.broker.runtime.intercept import DropRequest
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 from tests.features.replicas import Replicas, create_replicated, repair, survivors
 from tests.support.waiting import eventually
 

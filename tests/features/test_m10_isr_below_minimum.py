@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 import semel
-from tests.clients.drivers.face import Driver, Sent
+from tests.clients.drivers.interface import Driver, Sent
 from tests.features.replicas import Replicas, create_replicated, repair, survivors
 from tests.support.waiting import eventually
 

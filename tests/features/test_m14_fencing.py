@@ -7,7 +7,7 @@ Keeps: T1 a transactional id has one live producer epoch; T3 a producer epoch on
 import pytest
 
 import semel
-from tests.clients.drivers.face import Refused
+from tests.clients.drivers.interface import Refused
 from tests.features.producers import LIBRARIES, TransactionalProducer
 from tests.features.reading import seen, wait_complete
 from tests.features.tickets import MakeProducer

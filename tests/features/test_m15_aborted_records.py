@@ -7,7 +7,7 @@ import pytest
 
 import semel
 from tests.clients.choice import NAMES, OLD_JAVA, Jvms, make_driver
-from tests.clients.drivers.face import Endpoint
+from tests.clients.drivers.interface import Endpoint
 from tests.features.producers import LIBRARIES
 from tests.features.reading import seen, wait_complete
 from tests.features.tickets import MakeProducer

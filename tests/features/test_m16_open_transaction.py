@@ -20,7 +20,7 @@ from semel.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tests.clients.drivers.face import Refused
+from tests.clients.drivers.interface import Refused
 from tests.features.producers import LIBRARIES, TransactionalProducer
 from tests.features.reading import described, last_stable_offset, seen, wait_complete
 from tests.features.tickets import SETTINGS, MakeProducer

@@ -17,7 +17,7 @@ from semel.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from tests.clients.choice import NAMES, OLD_JAVA, Jvms, make_driver
-from tests.clients.drivers.face import Endpoint
+from tests.clients.drivers.interface import Endpoint
 from tests.features.reading import visible, wait_complete
 from tests.features.tickets import SETTINGS
 from tests.support.transactional import RawTransactions

@@ -16,7 +16,7 @@ from semel.sinks import base
 from semel.sinks.base import CommitStep
 from semel.spark.bare_scan import BareScan, Batches, ReadPlanned
 from tests.clients.drivers.confluent import ConfluentDriver
-from tests.clients.drivers.face import Endpoint
+from tests.clients.drivers.interface import Endpoint
 from tests.spark.sink_jobs import Got, Job, check_once, new_topics, outcome_of
 
 ROWS = 60

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import semel
 from tests.clients.drivers.confluent import ConfluentDriver
-from tests.clients.drivers.face import Endpoint, Sent
+from tests.clients.drivers.interface import Endpoint, Sent
 from tests.support.topics import create_topic
 
 PARTITIONS = 3

@@ -18,7 +18,7 @@ from semel.wire.group_offsets import CommittedOffset, commit_offsets
 from semel.wire.settings import WireSettings
 from semel.wire.topology import TopicPartition
 from tests.clients.drivers.confluent import ConfluentDriver
-from tests.clients.drivers.face import Endpoint
+from tests.clients.drivers.interface import Endpoint
 from tests.spark.source_topics import (
     STREAM_S_MAX,
     all_rows,

@@ -21,7 +21,7 @@ from semel.spark.task import read_ranges
 from semel.spark.view import KafkaView
 from semel.wire.topology import TopicPartition
 from tests.clients.drivers.confluent import ConfluentDriver
-from tests.clients.drivers.face import Endpoint
+from tests.clients.drivers.interface import Endpoint
 from tests.spark.source_topics import fill, new_topic, options, producer, send
 
 

@@ -98,14 +98,14 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FileLine:
     """Where in a file; lines count from 1."""
 
     file: str
     line: int
 
 
-def _place_of(place: Place | None, lines: Mapping[str, int], names: Iterable[str]) -> Place | None:
+def _place_of(place: FileLine | None, lines: Mapping[str, int], names: Iterable[str]) -> FileLine | None:
     line = next((lines[name] for name in names if name in lines), None)
     return place if place is None or line is None else replace(place, line=line)
 
@@ -116,11 +116,11 @@ class ClientFacts:
 
     name: str
     settings: ClientSettings
-    place: Place | None = None
+    place: FileLine | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     because: str = ""
 
-    def place_of(self, settings: Iterable[str]) -> Place | None:
+    def place_of(self, settings: Iterable[str]) -> FileLine | None:
         """Where the first of these settings is written; where all of them begin, when none is."""
         return _place_of(self.place, self.lines, settings)
 
@@ -136,10 +136,10 @@ class QueryFacts:
     options: Mapping[str, str]
     unread: Mapping[str, str] = field(default_factory=dict)
     elsewhere: str = ""
-    place: Place | None = None
+    place: FileLine | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def place_of(self, options: Iterable[str]) -> Place | None:
+    def place_of(self, options: Iterable[str]) -> FileLine | None:
         """Where the first of these options is written; where all of them begin, when none is."""
         return _place_of(self.place, self.lines, (name.lower() for name in options))
 
@@ -198,7 +198,7 @@ class Facts:
             seen |= {broker for one in topic.partitions for broker in one.replicas}
         return len(seen) == 1
 
-    def place_of(self, name: str, settings: Iterable[str]) -> Place | None:
+    def place_of(self, name: str, settings: Iterable[str]) -> FileLine | None:
         """Where a client or query of this name has these settings; None for what is in no file."""
         for client in self.clients:
             if client.name == name:

@@ -1,4 +1,4 @@
-"""The face on aiokafka: its coroutines run on an event loop in a thread of their own."""
+"""The interface on aiokafka: its coroutines run on an event loop in a thread of their own."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError as LibraryError
 from aiokafka.errors import for_code
 
-from tests.clients.drivers.face import (
+from tests.clients.drivers.interface import (
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,
     REQUEST_BYTES_MAX,

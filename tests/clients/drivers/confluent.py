@@ -1,4 +1,4 @@
-"""The face on confluent-kafka, that is librdkafka."""
+"""The interface on confluent-kafka, that is librdkafka."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from confluent_kafka import (
 from confluent_kafka import KafkaException as LibraryError
 
 from semel.protocol.error_codes import ErrorCode
-from tests.clients.drivers.face import (
+from tests.clients.drivers.interface import (
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,
     REQUEST_BYTES_MAX,

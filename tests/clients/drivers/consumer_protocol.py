@@ -1,4 +1,4 @@
-"""Members of groups of the consumer protocol (KIP-848), in the two libraries that speak it, behind one face.
+"""Members of groups of the consumer protocol (KIP-848), in the two libraries that speak it, behind one interface.
 
 A member may also copy records in transactions, with its offsets in them: `own`, then `work` and `finish` in turn.
 """
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.clients.drivers.face import Refused
+from tests.clients.drivers.interface import Refused
 from tests.support.java import JavaError, JavaProgram
 
 PROGRAM = "ConsumerProtocol"

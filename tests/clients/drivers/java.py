@@ -1,11 +1,11 @@
-"""The face on Kafka's own Java client: every call is a command to one JVM (tests/java/ClientDriver.java)."""
+"""The interface on Kafka's own Java client: every call is a command to one JVM (tests/java/ClientDriver.java)."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from itertools import count as numbers
 from typing import Any
 
-from tests.clients.drivers.face import (
+from tests.clients.drivers.interface import (
     FETCH_WAIT_MS,
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,

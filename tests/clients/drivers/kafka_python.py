@@ -1,11 +1,11 @@
-"""The face on kafka-python."""
+"""The interface on kafka-python."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.clients.drivers.face import (
+from tests.clients.drivers.interface import (
     FETCH_WAIT_MS,
     HEARTBEAT_MS,
     READ_WAIT_MS_MAX,

@@ -73,20 +73,20 @@ class Consumer:
             setattr(request, name, value)
         return request
 
-    def beat(self, name: str, version: int | None = None, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """Beat, and take over what the answer says."""
+    def heartbeat(self, name: str, version: int | None = None, **changes: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat and take over what the answer says."""
         answer = self.say(name, version, **changes)
         if not answer.error_code:
             self._hear(answer)
         return answer
 
     def say(self, name: str, version: int | None = None, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """Beat, and leave it at that."""
+        """Send a heartbeat and leave it at that."""
         return self.talk.ask(name, self.request(**changes), ConsumerGroupHeartbeatResponse, version=version)
 
     def short(self, name: str) -> None:
-        """Beat without anything that could be left out."""
-        self.beat(name, rebalance_timeout_ms=-1, subscribed_topic_names=None, topic_partitions=None)
+        """Send a heartbeat without anything that could be left out."""
+        self.heartbeat(name, rebalance_timeout_ms=-1, subscribed_topic_names=None, topic_partitions=None)
 
     def _hear(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self.id, self.epoch = answer.member_id or self.id, answer.member_epoch
@@ -94,7 +94,7 @@ class Consumer:
             self.owned = {row.topic_id: row.partitions for row in answer.assignment.topic_partitions}
 
     def beat_until(self, count: int) -> None:
-        """Beat without recording until it has so many partitions."""
+        """Send a heartbeat without recording until it has so many partitions."""
 
         def has_them() -> bool:
             self._hear(self.talk.peek(self.request(), ConsumerGroupHeartbeatResponse))
@@ -137,9 +137,9 @@ def life(talk: Talk) -> None:
     for version in talk.common(ConsumerGroupHeartbeatResponse):
         group = make_group(talk, f"solo-{version}", topic, 4)
         member = Consumer(talk, group, "" if version == 0 else "m1", [topic])
-        member.beat("join", version)
+        member.heartbeat("join", version)
         member.say("join again", version, member_epoch=0, topic_partitions=[])
-        member.beat("beat", version)
+        member.heartbeat("heartbeat", version)
         member.short("nothing new")
         describe(talk, "described", group)
         rows = ListGroupsRequest(types_filter=["Consumer"])
@@ -148,13 +148,13 @@ def life(talk: Talk) -> None:
         talk.ask("delete with members", DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse)
         member.say("leave", version, member_epoch=LEAVE)
         member.say("leave again", version, member_epoch=LEAVE)
-        member.say("beat after leaving", version)
+        member.say("heartbeat after leaving", version)
         describe(talk, "described, empty", group)
         member.epoch = 0
-        member.beat("join anew", version)
+        member.heartbeat("join anew", version)
         member.say("leave anew", version, member_epoch=LEAVE)
         talk.ask("delete", DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse)
-        member.say("beat in a deleted group", version)
+        member.say("heartbeat in a deleted group", version)
         describe(talk, "described, deleted", group)
     talk.ask("describe no group id", ConsumerGroupDescribeRequest(group_ids=[""]), ConsumerGroupDescribeResponse)
     request = ConsumerGroupDescribeRequest(group_ids=[talk.name("no")], include_authorized_operations=True)
@@ -197,13 +197,13 @@ def turned_away(talk: Talk) -> None:
             fresh = Consumer(talk, talk.name(f"fresh-{version}-{name}"), "m1", [topic])
             fresh.say(f"join: {name}", version, **changes)
         member = Consumer(talk, make_group(talk, f"stay-{version}", topic, 2), "m2", [topic])
-        member.beat("join", version)
+        member.heartbeat("join", version)
         for name, changes in STAYS:
             member.say(f"stay: {name}", version, **changes)
     held = [TopicPartitions(topic_id=topic_id(talk, topic), partitions=[0])]
     Consumer(talk, make_group(talk, "held", topic, 2), "m1", [topic]).say("join with partitions", topic_partitions=held)
     Consumer(talk, talk.name("regex"), "m1", None, regex="(").say("join with a bad regular expression")
-    Consumer(talk, talk.name("none"), "m1", [talk.name("no")]).beat("join for a topic that is not there")
+    Consumer(talk, talk.name("none"), "m1", [talk.name("no")]).heartbeat("join for a topic that is not there")
 
 
 def moves(talk: Talk) -> None:
@@ -211,8 +211,8 @@ def moves(talk: Talk) -> None:
     topic = make_topic(talk, "moves", 4)
     group = make_group(talk, "two", topic, 4)
     first, second = Consumer(talk, group, "m1", [topic]), Consumer(talk, group, "m2", [topic])
-    first.beat("first joins")
-    second.beat("second joins")
+    first.heartbeat("first joins")
+    second.heartbeat("second joins")
     describe(talk, "described, second waits", group)
     owned = first.owned
     first.short("first is asked to give up")
@@ -226,14 +226,14 @@ def moves(talk: Talk) -> None:
     first.say("first says it again")
     first.say("first says it again with too much", topic_partitions=_rows(owned))
     first.say("first says it again without partitions", topic_partitions=None)
-    first.beat("first goes on")
-    second.beat("second takes")
+    first.heartbeat("first goes on")
+    second.heartbeat("second takes")
     describe(talk, "described, shared", group)
     for member in (first, second):
         _commits(talk, f"of {member.id}", member, topic)
     first.say("first leaves", member_epoch=LEAVE)
     talk.ask("described, one left", ConsumerGroupDescribeRequest(group_ids=[group]), ConsumerGroupDescribeResponse)
-    second.beat("second takes all")
+    second.heartbeat("second takes all")
     _commits(talk, "after that", second, topic)
     second.say("old epoch", member_epoch=1)
     _administration(talk, group, topic, second)
@@ -269,7 +269,7 @@ def _administration(talk: Talk, group: str, topic: str, member: Consumer) -> Non
     talk.ask("delete offsets of a topic in use", delete, OffsetDeleteResponse)
     gone = [MemberIdentity(member_id=each) for each in ("stranger", member.id)]
     talk.ask("remove members", LeaveGroupRequest(group_id=group, members=gone), LeaveGroupResponse)
-    member.say("the removed one beats")
+    member.say("the removed one sends a heartbeat")
     talk.ask("delete offsets of an empty group", delete, OffsetDeleteResponse)
     request = commit_request(group, topic, 7, member=("", -1))
     talk.ask("commit into an empty group", request, OffsetCommitResponse, version=MEMBER_EPOCH_FIRST)
@@ -280,17 +280,17 @@ def crowd(talk: Talk) -> None:
     topic = make_topic(talk, "crowd", 4)
     group = make_group(talk, "crowd", topic, 4)
     first = Consumer(talk, group, "m1", [topic])
-    first.beat("first joins")
+    first.heartbeat("first joins")
     others = [Consumer(talk, group, f"m{number}", [topic]) for number in (2, 3, 4)]
-    others[0].beat("second joins")
-    first.beat("first must give up two")
+    others[0].heartbeat("second joins")
+    first.heartbeat("first must give up two")
     for number, member in enumerate(others[1:], 3):
-        member.beat(f"{number} joins")
-    first.beat("first gave up, and must again")
+        member.heartbeat(f"{number} joins")
+    first.heartbeat("first gave up, and must again")
     describe(talk, "described, giving up twice", group)
-    first.beat("first gave up all")
+    first.heartbeat("first gave up all")
     for number, member in enumerate(others, 2):
-        member.beat(f"{number} takes")
+        member.heartbeat(f"{number} takes")
     describe(talk, "described, all have one", group)
 
 
@@ -299,29 +299,29 @@ def instances(talk: Talk) -> None:
     topic = make_topic(talk, "instances", 2)
     group = make_group(talk, "static", topic, 2)
     first = Consumer(talk, group, "m1", [topic], instance="one")
-    first.beat("first joins")
+    first.heartbeat("first joins")
     second = Consumer(talk, group, "m2", [topic], instance="one")
     second.say("second may not take its place")
     first.say("first goes for a while", member_epoch=LEAVE_STATIC)
     describe(talk, "described, away", group)
-    first.say("first beats though it went")
+    first.say("first sends a heartbeat though it went")
     request = commit_request(group, topic, 5, member=("m1", first.epoch))
     talk.ask("first commits though it went", request, OffsetCommitResponse, version=MEMBER_EPOCH_FIRST)
-    second.beat("second takes its place")
+    second.heartbeat("second takes its place")
     describe(talk, "described, replaced", group)
-    first.say("the replaced one beats")
+    first.say("the replaced one sends a heartbeat")
     first.say("the replaced one goes for a while", member_epoch=LEAVE_STATIC)
     first.say("the replaced one goes", member_epoch=LEAVE)
-    first.say("the replaced one beats without instance", instance_id=None)
+    first.say("the replaced one sends a heartbeat without instance", instance_id=None)
     talk.ask("the replaced one commits", request, OffsetCommitResponse, version=MEMBER_EPOCH_FIRST)
-    second.say("second beats without instance", instance_id=None)
+    second.say("second sends a heartbeat without instance", instance_id=None)
     second.say("second goes for a while", member_epoch=LEAVE_STATIC)
     second.epoch = 0
-    second.beat("second comes back under its own id")
+    second.heartbeat("second comes back under its own id")
     rows = [MemberIdentity(member_id="", group_instance_id=each) for each in ("two", "one")]
     talk.ask("removed by name", LeaveGroupRequest(group_id=group, members=rows), LeaveGroupResponse)
     third = Consumer(talk, group, "m3", [topic], instance="one")
-    third.beat("third joins")
+    third.heartbeat("third joins")
     third.say("third goes for good", member_epoch=LEAVE)
     describe(talk, "described, gone", group)
 
@@ -332,13 +332,13 @@ def subscriptions(talk: Talk) -> None:
     group = make_group(talk, "changing", topic, 2)
     await_coordinator(talk, group, other, 1)
     member = Consumer(talk, group, "m1", [topic])
-    member.beat("joins")
+    member.heartbeat("joins")
     member.names = [topic, other]
     member.say("reads another topic", subscribed_topic_names=[other])
     member.names = [other]
     member.beat_until(1)
     describe(talk, "described, other topic", group)
-    member.beat("asks for another assignor", server_assignor="range")
+    member.heartbeat("asks for another assignor", server_assignor="range")
     describe(talk, "described, other assignor", group)
     rows = [CreatePartitionsTopic(name=other, count=3, assignments=None)]
     talk.ask("grow", CreatePartitionsRequest(topics=rows, timeout_ms=10_000), CreatePartitionsResponse)
@@ -363,17 +363,17 @@ def conversions(talk: Talk) -> None:
     classic.sync()
     member = Consumer(talk, group, "m1", [topic])
     member.say("joins a classic group with members")
-    member.say("beats in a classic group", member_epoch=3)
+    member.say("a heartbeat in a classic group", member_epoch=3)
     member.say("leaves a classic group", member_epoch=LEAVE)
     talk.ask("described, classic", ConsumerGroupDescribeRequest(group_ids=[group]), ConsumerGroupDescribeResponse)
     classic.leave()
-    member.say("beats in an empty classic group", member_epoch=3)
-    member.beat("joins an empty classic group")
+    member.say("a heartbeat in an empty classic group", member_epoch=3)
+    member.heartbeat("joins an empty classic group")
     describe(talk, "described, converted", group)
     talk.ask("fetch after conversion", offsets_request(group, topic, [0]), OffsetFetchResponse, version=9)
     talk.ask("a classic member joins", Member(talk, group).request(), JoinGroupResponse)
-    beat = HeartbeatRequest(group_id=group, generation_id=1, member_id="m1")
-    talk.ask("a classic heartbeat", beat, HeartbeatResponse)
+    request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m1")
+    talk.ask("a classic heartbeat", request, HeartbeatResponse)
     classic.sync("a classic sync")
     member.say("leaves", member_epoch=LEAVE)
     back = Member(talk, group)
@@ -381,7 +381,7 @@ def conversions(talk: Talk) -> None:
     back.sync("and syncs")
     describe(talk, "described, converted back", group)
     talk.ask("fetch after both", offsets_request(group, topic, [0]), OffsetFetchResponse, version=9)
-    member.say("beats in what is classic again")
+    member.say("a heartbeat in what is classic again")
     back.leave()
 
 
@@ -390,7 +390,7 @@ def transactional(talk: Talk) -> None:
     topic = make_topic(talk, "txn", 1)
     group = make_group(talk, "txn", topic, 1)
     member = Consumer(talk, group, "m1", [topic])
-    member.beat("joins")
+    member.heartbeat("joins")
     actor = Actor(talk, talk.name("txn"), topic, group)
     for version in (3, 5):
         for name, who in (

@@ -99,7 +99,7 @@ class Member:
             setattr(request, name, value)
         return request
 
-    def beat(self, name: str = "heartbeat", version: int | None = None, **changes: Any) -> None:
+    def heartbeat(self, name: str = "heartbeat", version: int | None = None, **changes: Any) -> None:
         """Say that it lives."""
         request = HeartbeatRequest(
             group_id=self.group, generation_id=self.generation, member_id=self.id, group_instance_id=self.instance
@@ -122,7 +122,7 @@ def membership(talk: Talk) -> None:
         member = Member(talk, talk.name(f"solo-{version}"))
         member.join(version=version)
         member.sync(version=min(version, 5))
-        member.beat(version=min(version, 4))
+        member.heartbeat(version=min(version, 4))
         talk.ask(
             "commit",
             commit_request(member.group, topic, 5, member=(member.id, member.generation)),
@@ -188,7 +188,7 @@ def _while(talk: Talk, member: Member, state: str) -> None:
         ("unknown instance", {"group_instance_id": "nobody"}),
     )
     for name, changes in told:
-        member.beat(f"{state}: heartbeat {name}", **changes)
+        member.heartbeat(f"{state}: heartbeat {name}", **changes)
         if name or state == "empty":
             member.sync(f"{state}: sync {name}", **changes)
     if state == "stable":
@@ -208,7 +208,7 @@ def statics(talk: Talk) -> None:
     second = Member(talk, group, instance="one")
     second.join("same instance again")
     second.sync("same instance again: sync")
-    first.beat("the replaced one beats")
+    first.heartbeat("the replaced one sends a heartbeat")
     first.sync("the replaced one syncs")
     talk.ask("the replaced one joins", first.request(), JoinGroupResponse)
     first.leave("the replaced one leaves")
@@ -216,9 +216,9 @@ def statics(talk: Talk) -> None:
     for name, who in (("replaced", first), ("replacing", second)):
         request = commit_request(group, topic, 1, member=(who.id, who.generation), instance="one")
         talk.ask(f"the {name} one commits", request, OffsetCommitResponse, version=9)
-    second.beat("the replacing one beats")
-    second.beat("beats without instance", group_instance_id=None)
-    second.beat("beats with an unknown instance", group_instance_id="two")
+    second.heartbeat("the replacing one sends a heartbeat")
+    second.heartbeat("heartbeat without instance", group_instance_id=None)
+    second.heartbeat("heartbeat with an unknown instance", group_instance_id="two")
     changed = Member(talk, group, instance="one", metadata=b"changed")
     changed.join("comes back with other metadata")
     changed.sync("comes back with other metadata: sync")
@@ -240,14 +240,14 @@ def rebalance(talk: Talk) -> None:
     talk.post("second joins", second.request(), on="second")
     talk.until(lambda: _state(talk, group) == "PreparingRebalance", "a rebalance")
     topic = make_topic(talk, "topic")
-    first.beat("first beats in a rebalance")
+    first.heartbeat("first sends a heartbeat in a rebalance")
     first.sync("first syncs in a rebalance")
     request = commit_request(group, topic, 3, member=(first.id, first.generation))
     talk.ask("first commits in a rebalance", request, OffsetCommitResponse, version=9)
     talk.ask("described in a rebalance", DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse)
     first.join("first joins again")
     second.generation = talk.receive(JoinGroupResponse, on="second").generation_id
-    first.beat("first beats before sync")
+    first.heartbeat("first sends a heartbeat before sync")
     request = commit_request(group, topic, 4, member=(first.id, first.generation))
     talk.ask("first commits before sync", request, OffsetCommitResponse, version=9)
     talk.ask("described before sync", DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse)
@@ -255,9 +255,9 @@ def rebalance(talk: Talk) -> None:
     rows = [SyncGroupRequestAssignment(member_id=who.id, assignment=who.on.encode()) for who in (first, second)]
     first.sync("first syncs for both", assignments=rows)
     talk.receive(SyncGroupResponse, on="second")
-    second.beat("second beats")
+    second.heartbeat("second sends a heartbeat")
     second.leave("second leaves")
-    first.beat("first beats after that")
+    first.heartbeat("first sends a heartbeat after that")
     first.leave("first leaves")
 
 

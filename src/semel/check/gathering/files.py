@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from semel.check.facts import ClientFacts, Place, QueryFacts
+from semel.check.facts import ClientFacts, FileLine, QueryFacts
 from semel.check.gathering.python_file import SUFFIXES, parse_python, read_python
 from semel.check.gathering.written import Written
 from semel.clients.setting_defaults import Library
@@ -116,8 +116,8 @@ def _shown(path: str) -> str:
     return "stdin" if path == STDIN else str(Path(path))  # ./a and a are one name in a baseline
 
 
-def _place(path: str, written: Written) -> Place | None:
-    return None if path == STDIN else Place(file=path, line=written.line)
+def _place(path: str, written: Written) -> FileLine | None:
+    return None if path == STDIN else FileLine(file=path, line=written.line)
 
 
 def _text(value: object) -> str:

@@ -226,13 +226,13 @@ def test_a_broker_that_is_not_the_coordinator_says_so(cluster: Cluster, name: st
         request = FindCoordinatorRequest(coordinator_keys=[name])
         coordinator = wire.ask(request, FindCoordinatorResponse).coordinators[0].node_id
     with Wire.to_broker(cluster, coordinator % 3 + 1) as wire:
-        beat = wire.ask(HeartbeatRequest(group_id=name), HeartbeatResponse)
+        answer = wire.ask(HeartbeatRequest(group_id=name), HeartbeatResponse)
         fetched = wire.ask(OffsetFetchRequest(group_id=name), OffsetFetchResponse, version=7)
         deleted = wire.ask(DeleteGroupsRequest(groups_names=[name]), DeleteGroupsResponse)
         row = OffsetCommitRequestPartition(partition_index=0)
         topics = [OffsetCommitRequestTopic(name=name, partitions=[row])]
         committed = wire.ask(OffsetCommitRequest(group_id=name, topics=topics), OffsetCommitResponse, version=9)
-    codes = {beat.error_code, fetched.error_code, deleted.results[0].error_code}
+    codes = {answer.error_code, fetched.error_code, deleted.results[0].error_code}
     assert codes | {committed.topics[0].partitions[0].error_code} == {ErrorCode.NOT_COORDINATOR}
 
 

@@ -60,21 +60,21 @@ class ConsumerHarness(Harness):
         last = {record.key: record for record in self.log if isinstance(record, LoadedRecord)}
         self.log = [record for record in last.values() if record.value is not None]
 
-    def ask_beat(self, beat: ConsumerHeartbeat) -> int:
+    def ask_heartbeat(self, request: ConsumerHeartbeat) -> int:
         """Send ConsumerGroupHeartbeat; the answer may come later."""
         token = self.token()
-        self._perform(self.core.consumer_heartbeat(token, beat, self.now_ms))
+        self._perform(self.core.consumer_heartbeat(token, request, self.now_ms))
         return token
 
-    def beaten(self, token: int) -> HeartbeatAnswer:
+    def heartbeat_answer(self, token: int) -> HeartbeatAnswer:
         """The answer to a heartbeat."""
         response = self.answers[token]
         assert isinstance(response, HeartbeatAnswer)
         return response
 
-    def beat(self, beat: ConsumerHeartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Send a heartbeat and give the answer."""
-        return self.beaten(self.ask_beat(beat))
+        return self.heartbeat_answer(self.ask_heartbeat(request))
 
     def client(
         self,
@@ -88,12 +88,12 @@ class ConsumerHarness(Harness):
         return Client(self, member_id, frozenset(names), instance=instance, regex=regex, assignor=assignor)
 
     def settle(self, clients: Iterable["Client"], rounds: int = 10) -> None:
-        """Let every client beat until nothing changes any more."""
+        """Let every client send heartbeats until nothing changes any more."""
         clients = list(clients)
         for _ in range(rounds):
             before = [(client.epoch, client.owned) for client in clients]
             for client in clients:
-                client.beat()
+                client.heartbeat()
             if before == [(client.epoch, client.owned) for client in clients]:
                 return
         raise AssertionError("the group did not settle")
@@ -129,9 +129,9 @@ class Client:
             client_host="/127.0.0.1",
         )
 
-    def beat(self) -> HeartbeatAnswer:
-        """Beat, and act on the answer."""
-        return self.heard(self.harness.beat(self.request()))
+    def heartbeat(self) -> HeartbeatAnswer:
+        """Send a heartbeat and act on the answer."""
+        return self.heard(self.harness.heartbeat(self.request()))
 
     def heard(self, response: HeartbeatAnswer) -> HeartbeatAnswer:
         """Act on an answer."""
@@ -144,7 +144,7 @@ class Client:
 
     def send(self, **changes: object) -> HeartbeatAnswer:
         """Send a heartbeat that differs, without acting on the answer."""
-        return self.harness.beat(replace(self.request(), **changes))  # type: ignore[arg-type]
+        return self.harness.heartbeat(replace(self.request(), **changes))  # type: ignore[arg-type]
 
     def leave(self) -> HeartbeatAnswer:
         """Go, for a while if it is a static member."""

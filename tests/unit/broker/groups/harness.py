@@ -240,8 +240,8 @@ class Harness:
         if token not in self.answers:
             return token
         response = self.joined(token)
-        beat = self.heartbeat(response, instance=instance)
-        return self.ask_join(response.member_id, instance=instance) if beat is not ErrorCode.NONE else token
+        code = self.heartbeat(response, instance=instance)
+        return self.ask_join(response.member_id, instance=instance) if code is not ErrorCode.NONE else token
 
     def heartbeat(self, joined: JoinResponse, *, instance: str | None = None) -> ErrorCode:
         """Send Heartbeat as that member."""

@@ -25,7 +25,7 @@ def group() -> ConsumerHarness:
 
 
 def test_the_first_member_gets_everything_at_once(group: ConsumerHarness) -> None:
-    response = group.client("a", "t").beat()
+    response = group.client("a", "t").heartbeat()
     assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (
         ErrorCode.NONE,
         FIRST_EPOCH,
@@ -36,35 +36,35 @@ def test_the_first_member_gets_everything_at_once(group: ConsumerHarness) -> Non
 
 def test_a_second_member_waits_until_the_first_gave_up_its_share(group: ConsumerHarness) -> None:
     first, second = group.client("a", "t"), group.client("b", "t")
-    first.beat()
-    assert second.beat().assignment == frozenset()
-    answer = group.beat(replace(first.request(), owned=None))
+    first.heartbeat()
+    assert second.heartbeat().assignment == frozenset()
+    answer = group.heartbeat(replace(first.request(), owned=None))
     described = group.core.describe_consumer_group(GROUP).members[0]
     assert (described.assignment, described.target) == (of("t", 0, 1, 2, 3), of("t", 0, 1)), "what it still has"
     assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0, 1)), (
         "asked to give up two, in its old epoch"
     )
-    assert second.beat().assignment == frozenset(), "the first has not said that it gave them up"
+    assert second.heartbeat().assignment == frozenset(), "the first has not said that it gave them up"
     first.owned = of("t", 0, 1)
-    assert first.beat().member_epoch == FIRST_EPOCH + 1
-    assert second.beat().assignment == of("t", 2, 3)
+    assert first.heartbeat().member_epoch == FIRST_EPOCH + 1
+    assert second.heartbeat().assignment == of("t", 2, 3)
 
 
 def test_a_member_that_must_give_up_more_stays_in_its_epoch(group: ConsumerHarness) -> None:
     first = group.client("a", "t")
-    first.beat()
-    group.client("b", "t").beat()
-    first.beat()
+    first.heartbeat()
+    group.client("b", "t").heartbeat()
+    first.heartbeat()
     for name in "cd":
-        group.client(name, "t").beat()
-    answer = first.beat()
+        group.client(name, "t").heartbeat()
+    answer = first.heartbeat()
     assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0)), "it gave up, and must again"
-    assert first.beat().member_epoch == FIRST_EPOCH + 3
+    assert first.heartbeat().member_epoch == FIRST_EPOCH + 3
 
 
 def test_a_heartbeat_without_news_says_nothing_and_writes_nothing(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     written = len(group.log)
     answer = client.send(rebalance_timeout_ms=-1, subscribed_names=None, owned=None)
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, FIRST_EPOCH, None)
@@ -85,7 +85,7 @@ def test_a_silent_member_is_fenced_when_its_session_ends(group: ConsumerHarness)
     silent, alive = group.client("a", "t"), group.client("b", "t")
     group.settle([silent, alive])
     group.advance(SESSION_MS - 1)
-    alive.beat()
+    alive.heartbeat()
     group.advance(1)
     group.settle([alive])
     assert alive.owned == of("t", 0, 1, 2, 3)
@@ -94,14 +94,14 @@ def test_a_silent_member_is_fenced_when_its_session_ends(group: ConsumerHarness)
 
 def test_a_member_that_does_not_give_up_is_fenced_after_its_rebalance_timeout(group: ConsumerHarness) -> None:
     stubborn, waiting = group.client("a", "t"), group.client("b", "t")
-    stubborn.beat()
-    waiting.beat()
+    stubborn.heartbeat()
+    waiting.heartbeat()
     for _ in range(REBALANCE_MS // 10_000):
         assert stubborn.send(owned=of("t", 0, 1, 2, 3)).error_code is ErrorCode.NONE
-        waiting.beat()
+        waiting.heartbeat()
         group.advance(10_000)
     assert stubborn.send(owned=of("t", 0, 1, 2, 3)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert waiting.beat().assignment == of("t", 0, 1, 2, 3)
+    assert waiting.heartbeat().assignment == of("t", 0, 1, 2, 3)
 
 
 def test_other_epochs_are_fenced(group: ConsumerHarness) -> None:
@@ -109,7 +109,7 @@ def test_other_epochs_are_fenced(group: ConsumerHarness) -> None:
     group.settle([client])
     client.names = frozenset({"t", "u"})
     group.make_topic("u", 1)
-    client.beat()
+    client.heartbeat()
     client.names = frozenset({"t"})
     group.settle([client])
     assert client.epoch == FIRST_EPOCH + 2
@@ -119,10 +119,10 @@ def test_other_epochs_are_fenced(group: ConsumerHarness) -> None:
 
 def test_the_last_epoch_passes_while_its_answer_may_have_been_lost(group: ConsumerHarness) -> None:
     first, second = group.client("a", "t"), group.client("b", "t")
-    first.beat()
-    second.beat()
-    first.beat()
-    group.beat(first.request())  # the answer with the next epoch is lost
+    first.heartbeat()
+    second.heartbeat()
+    first.heartbeat()
+    group.heartbeat(first.request())  # the answer with the next epoch is lost
     assert first.epoch == FIRST_EPOCH
     assert first.send(owned=of("t", 0, 1, 2, 3)).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert first.send(owned=None).error_code is ErrorCode.FENCED_MEMBER_EPOCH
@@ -131,8 +131,8 @@ def test_the_last_epoch_passes_while_its_answer_may_have_been_lost(group: Consum
 
 def test_a_member_that_starts_over_keeps_its_place(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
-    again = group.client("a", "t").beat()
+    client.heartbeat()
+    again = group.client("a", "t").heartbeat()
     assert (again.member_epoch, again.assignment) == (FIRST_EPOCH, of("t", 0, 1, 2, 3))
 
 
@@ -140,7 +140,7 @@ def test_strangers_are_told_apart(group: ConsumerHarness) -> None:
     stranger = group.client("a", "t")
     assert stranger.send(member_epoch=1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     assert stranger.send(member_epoch=EPOCH_LEAVE).error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    group.client("b", "t").beat()
+    group.client("b", "t").heartbeat()
     assert stranger.send(member_epoch=1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert stranger.send(member_epoch=EPOCH_LEAVE).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert stranger.send(member_epoch=1, instance_id="i").error_code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -180,9 +180,9 @@ def test_an_old_client_is_given_a_member_id(group: ConsumerHarness) -> None:
 def test_a_full_group_takes_nobody_in() -> None:
     group = ConsumerHarness(GroupSettings(consumer_group_members_max=1), t=2)
     client = group.client("a", "t")
-    client.beat()
-    assert group.client("b", "t").beat().error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert client.beat().error_code is ErrorCode.NONE
+    client.heartbeat()
+    assert group.client("b", "t").heartbeat().error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert client.heartbeat().error_code is ErrorCode.NONE
 
 
 # Static members.
@@ -196,7 +196,7 @@ def test_a_static_member_that_leaves_for_a_while_keeps_its_partitions(group: Con
     group.settle([other])
     assert len(other.owned) == 2
     back = group.client("a2", "t", instance="i")
-    answer = back.beat()
+    answer = back.heartbeat()
     assert (answer.member_epoch, answer.assignment) == (other.epoch, had)
     assert static.send(member_epoch=1).error_code is ErrorCode.FENCED_INSTANCE_ID
     assert static.send(member_epoch=EPOCH_LEAVE).error_code is ErrorCode.FENCED_INSTANCE_ID
@@ -208,14 +208,14 @@ def test_a_static_member_that_does_not_come_back_is_fenced(group: ConsumerHarnes
     static.leave()
     for _ in range(SESSION_MS // 5_000):
         group.advance(5_000)
-        other.beat()
+        other.heartbeat()
     group.settle([other])
     assert other.owned == of("t", 0, 1, 2, 3)
 
 
 def test_an_instance_that_has_not_left_cannot_be_replaced(group: ConsumerHarness) -> None:
-    group.client("a", "t", instance="i").beat()
-    assert group.client("b", "t", instance="i").beat().error_code is ErrorCode.UNRELEASED_INSTANCE_ID
+    group.client("a", "t", instance="i").heartbeat()
+    assert group.client("b", "t", instance="i").heartbeat().error_code is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 def test_a_static_member_may_leave_for_good(group: ConsumerHarness) -> None:
@@ -284,41 +284,45 @@ def test_the_assignor_that_most_members_ask_for(group: ConsumerHarness) -> None:
 
 def test_nothing_is_answered_before_it_is_durable(group: ConsumerHarness) -> None:
     group.holds_appends = True
-    token = group.ask_beat(group.client("a", "t").request())
+    token = group.ask_heartbeat(group.client("a", "t").request())
     assert token not in group.answers
     assert group.core.describe_consumer_group(GROUP).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     group.release()
-    assert group.beaten(token).assignment == of("t", 0, 1, 2, 3)
+    assert group.heartbeat_answer(token).assignment == of("t", 0, 1, 2, 3)
 
 
 def test_two_members_that_join_at_once_do_not_get_the_same_partitions(group: ConsumerHarness) -> None:
     group.holds_appends = True
-    tokens = [group.ask_beat(group.client(name, "t").request()) for name in "ab"]
+    tokens = [group.ask_heartbeat(group.client(name, "t").request()) for name in "ab"]
     group.release_all()
-    first, second = (group.beaten(token) for token in tokens)
+    first, second = (group.heartbeat_answer(token) for token in tokens)
     assert first.assignment == of("t", 0, 1, 2, 3)
     assert second.assignment == frozenset()
 
 
 def test_a_change_on_its_way_counts_while_others_arrive(group: ConsumerHarness) -> None:
     group.holds_appends = True
-    tokens = [group.ask_beat(group.client(name, "t").request()) for name in "ab"]
+    tokens = [group.ask_heartbeat(group.client(name, "t").request()) for name in "ab"]
     group.release()
-    tokens.append(group.ask_beat(group.client("c", "t").request()))
+    tokens.append(group.ask_heartbeat(group.client("c", "t").request()))
     group.release_all()
-    assert [group.beaten(token).member_epoch for token in tokens] == [FIRST_EPOCH, FIRST_EPOCH + 1, FIRST_EPOCH + 2]
+    assert [group.heartbeat_answer(token).member_epoch for token in tokens] == [
+        FIRST_EPOCH,
+        FIRST_EPOCH + 1,
+        FIRST_EPOCH + 2,
+    ]
     assert len(group.core.describe_consumer_group(GROUP).members) == 3
 
 
 def test_a_change_that_never_became_durable_is_taken_back(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     group.holds_appends = True
-    tokens = [group.ask_beat(group.client(name, "t").request()) for name in "bc"]
+    tokens = [group.ask_heartbeat(group.client(name, "t").request()) for name in "bc"]
     group.release(ErrorCode.NOT_ENOUGH_REPLICAS)
     group.release_all()
-    assert group.beaten(tokens[0]).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert group.beaten(tokens[1]).error_code is ErrorCode.NONE
+    assert group.heartbeat_answer(tokens[0]).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group.heartbeat_answer(tokens[1]).error_code is ErrorCode.NONE
     described = group.core.describe_consumer_group(GROUP)
     assert [member.member_id for member in described.members] == ["a", "c"]
     group.restart()
@@ -343,24 +347,24 @@ def test_a_restart_finds_the_group_as_it_was(group: ConsumerHarness) -> None:
 
 def test_a_restart_in_the_middle_of_a_move_still_waits_for_it(group: ConsumerHarness) -> None:
     first, second = group.client("a", "t"), group.client("b", "t")
-    first.beat()
-    second.beat()
-    group.beat(replace(first.request(), owned=None))
+    first.heartbeat()
+    second.heartbeat()
+    group.heartbeat(replace(first.request(), owned=None))
     group.restart()
-    assert second.beat().assignment is not None
+    assert second.heartbeat().assignment is not None
     assert not second.owned
     for _ in range(REBALANCE_MS // 10_000):
         first.send(owned=of("t", 0, 1, 2, 3))
-        second.beat()
+        second.heartbeat()
         group.advance(10_000)
-    assert second.beat().assignment == of("t", 0, 1, 2, 3)
+    assert second.heartbeat().assignment == of("t", 0, 1, 2, 3)
 
 
 def test_a_coordinator_that_loses_its_partition_says_so(group: ConsumerHarness) -> None:
     group.holds_appends = True
-    token = group.ask_beat(group.client("a", "t").request())
+    token = group.ask_heartbeat(group.client("a", "t").request())
     group.unload()
-    assert group.beaten(token).error_code is ErrorCode.NOT_COORDINATOR
+    assert group.heartbeat_answer(token).error_code is ErrorCode.NOT_COORDINATOR
 
 
 # Offsets.
@@ -384,7 +388,7 @@ def test_a_commit_of_a_stale_epoch_is_refused(group: ConsumerHarness) -> None:
 
 def test_commits_of_old_clients_and_of_nobody(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     assert group.committed(group.ask_commit(1, api_version=8)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.committed(client.ask_commit(1, api_version=8)) is ErrorCode.UNSUPPORTED_VERSION
     client.leave()
@@ -394,7 +398,7 @@ def test_commits_of_old_clients_and_of_nobody(group: ConsumerHarness) -> None:
 
 def test_fetching_offsets_needs_the_current_epoch(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
 
     def fault(member_id: str | None, epoch: int) -> ErrorCode:
         request = FetchOffsetsRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
@@ -408,7 +412,7 @@ def test_fetching_offsets_needs_the_current_epoch(group: ConsumerHarness) -> Non
 
 def test_a_transaction_of_a_fenced_member_is_refused(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     live = JoinResponse(generation=FIRST_EPOCH, member_id="a")
     stale = JoinResponse(generation=FIRST_EPOCH - 1, member_id="a")
     stranger = JoinResponse(generation=1, member_id="x")
@@ -425,7 +429,7 @@ def test_a_transaction_of_a_fenced_member_is_refused(group: ConsumerHarness) -> 
 
 def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     client.commit(5)
     assert group.deleted(group.ask_delete_group()) is ErrorCode.NON_EMPTY_GROUP
     assert group.delete_offsets(("t", 0)).results[0].error_code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -439,7 +443,7 @@ def test_only_an_empty_group_is_deleted_and_its_offsets_with_it(group: ConsumerH
 
 def test_a_deletion_that_fails_leaves_the_group(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     client.commit(5)
     client.leave()
     group.holds_appends = True
@@ -453,14 +457,14 @@ def test_a_deletion_that_fails_leaves_the_group(group: ConsumerHarness) -> None:
 def test_offsets_of_topics_that_nobody_reads_expire(group: ConsumerHarness) -> None:
     group.make_topic("u", 1)
     client = group.client("a", "t", "u")
-    client.beat()
+    client.heartbeat()
     client.commit(1, "t")
     client.commit(2, "u")
     client.names = frozenset({"t"})
-    client.beat()
+    client.heartbeat()
     week_ms = group.settings.offsets_retention_ms
     for _ in range(week_ms // SESSION_MS + 20):
-        client.beat()
+        client.heartbeat()
         group.advance(SESSION_MS - 1)
     assert (group.fetch(topic="t").offset_next, group.fetch(topic="u").offset_next) == (1, -1)
     client.leave()
@@ -473,20 +477,20 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(g
     joined = group.stable(1)[0]
     group.commit(7, joined)
     client = group.client("a", "t")
-    assert client.beat().error_code is ErrorCode.GROUP_ID_NOT_FOUND, "not while it has members"
+    assert client.heartbeat().error_code is ErrorCode.GROUP_ID_NOT_FOUND, "not while it has members"
     group.leave(LeavingMember(member_id=joined.member_id))
-    assert client.beat().error_code is ErrorCode.NONE
+    assert client.heartbeat().error_code is ErrorCode.NONE
     assert [(row.group_type, row.state) for row in group.core.list_groups()] == [("consumer", "Stable")]
     assert group.joined(group.ask_join()).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
     group.restart()
     assert group.fetch().offset_next == 7
-    assert client.beat().member_epoch == FIRST_EPOCH
+    assert client.heartbeat().member_epoch == FIRST_EPOCH
 
 
 def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     client.commit(7)
     client.leave()
     joined = group.stable(1)[0]
@@ -500,7 +504,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(g
 
 def test_a_restart_between_two_protocols_keeps_the_offsets(group: ConsumerHarness) -> None:
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     client.commit(7)
     client.leave()
     group.new_id()
@@ -512,7 +516,7 @@ def test_a_restart_between_two_protocols_keeps_the_offsets(group: ConsumerHarnes
 def test_after_compaction_a_group_that_changed_its_protocol_twice_is_gone(group: ConsumerHarness) -> None:
     group.leave(LeavingMember(member_id=group.stable(1)[0].member_id))
     client = group.client("a", "t")
-    client.beat()
+    client.heartbeat()
     client.leave()
     assert group.deleted(group.ask_delete_group()) is ErrorCode.NONE
     group.compact()
@@ -523,7 +527,7 @@ def test_after_compaction_a_group_that_changed_its_protocol_twice_is_gone(group:
 def test_the_protocol_of_the_later_record_is_the_group_s(group: ConsumerHarness, is_classic_last: bool) -> None:
     """As when the tombstones between the two were lost with an append that failed."""
     other = ConsumerHarness(t=4)
-    other.client("a", "t").beat()
+    other.client("a", "t").heartbeat()
     group.stable(1)
     logs = [other.log, group.log] if is_classic_last else [group.log, other.log]
     group.log = [record for log in logs for record in log]
@@ -534,10 +538,10 @@ def test_the_protocol_of_the_later_record_is_the_group_s(group: ConsumerHarness,
 def test_a_conversion_that_fails_leaves_the_classic_group(group: ConsumerHarness) -> None:
     group.commit(7)
     group.holds_appends = True
-    token = group.ask_beat(group.client("a", "t").request())
+    token = group.ask_heartbeat(group.client("a", "t").request())
     assert not group.core.list_groups(types=["classic"])
     group.release(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert group.beaten(token).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group.heartbeat_answer(token).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert [row.group_type for row in group.core.list_groups()] == ["classic"]
 
 
@@ -565,9 +569,9 @@ def test_the_states_of_a_group(group: ConsumerHarness) -> None:
         return group.core.describe_consumer_group(GROUP).state
 
     first, second = group.client("a", "t"), group.client("b", "t")
-    first.beat()
+    first.heartbeat()
     assert state() == ConsumerGroupState.STABLE
-    second.beat()
+    second.heartbeat()
     assert state() == ConsumerGroupState.RECONCILING
     group.settle([first, second])
     assert state() == ConsumerGroupState.STABLE
@@ -578,7 +582,7 @@ def test_the_states_of_a_group(group: ConsumerHarness) -> None:
 
 
 def test_other_descriptions_say_which_protocol_it_is(group: ConsumerHarness) -> None:
-    group.client("a", "t").beat()
+    group.client("a", "t").heartbeat()
     old, new = (group.core.describe_group(GROUP, api_version=version) for version in (5, 6))
     assert (old.state, old.error_code) == ("Dead", ErrorCode.NONE)
     assert new.error_code is ErrorCode.GROUP_ID_NOT_FOUND

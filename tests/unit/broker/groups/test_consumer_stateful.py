@@ -84,7 +84,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def _hear(self, life: Life) -> None:
         if life.token is None or life.token not in self.group.answers:
             return
-        response = self.group.beaten(life.token)
+        response = self.group.heartbeat_answer(life.token)
         life.token = None
         if response.error_code in FENCED:
             life.drop()
@@ -95,21 +95,21 @@ class ConsumerMachine(RuleBasedStateMachine):
     # What clients do.
 
     @rule(quick=st.sets(CLIENTS), rounds=st.integers(1, 3))
-    def all_beat(self, quick: set[int], rounds: int) -> None:
-        """The usual case: everybody beats and hears, some catch up at once."""
+    def all_send_heartbeats(self, quick: set[int], rounds: int) -> None:
+        """The usual case: everybody sends heartbeats and hears, some catch up at once."""
         for _ in range(rounds):
             for index in range(STATIC + 1):
-                self.beat(index, hears=True)
+                self.heartbeat(index, hears=True)
             for index in sorted(quick):
                 self.catch_up(index)
             self.no_partition_is_used_twice()
 
     @rule(index=CLIENTS, hears=st.booleans())
-    def beat(self, index: int, hears: bool) -> None:
+    def heartbeat(self, index: int, hears: bool) -> None:
         life = self.lives[index]
         if life.token is None:
             life.client.owned = life.uses | life.assigned  # what it may take any moment is not given up
-            life.token = self.group.ask_beat(life.client.request())
+            life.token = self.group.ask_heartbeat(life.client.request())
             life.sent_ms = self.group.now_ms
         if hears:
             self._hear(life)
@@ -128,7 +128,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def leave(self, index: int) -> None:
         life = self.lives[index]
         if life.client.epoch > 0:
-            self.group.ask_beat(_leaving(life.client))
+            self.group.ask_heartbeat(_leaving(life.client))
         self.lives[index] = Life(self._new(index))
 
     @rule(index=CLIENTS)

@@ -1,4 +1,4 @@
-"""The one face that every client library wears in these tests, so that a behaviour is written once.
+"""The one interface that every client library has in these tests, so that a behaviour is written once.
 
 A driver translates; it adds nothing: no retries and no repairs of its own. What a library cannot do at all is named in
 `Driver.lacks`, and the tests of that behaviour leave the library out.
