@@ -72,7 +72,7 @@ class ConsumerHarness(Harness):
         assert isinstance(response, HeartbeatAnswer)
         return response
 
-    def heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Send a heartbeat and give the answer."""
         return self.heartbeat_answer(self.ask_heartbeat(request))
 
@@ -131,7 +131,7 @@ class Client:
 
     def heartbeat(self) -> HeartbeatAnswer:
         """Send a heartbeat and act on the answer."""
-        return self.heard(self.harness.heartbeat(self.request()))
+        return self.heard(self.harness.consumer_heartbeat(self.request()))
 
     def heard(self, response: HeartbeatAnswer) -> HeartbeatAnswer:
         """Act on an answer."""
@@ -144,7 +144,7 @@ class Client:
 
     def send(self, **changes: object) -> HeartbeatAnswer:
         """Send a heartbeat that differs, without acting on the answer."""
-        return self.harness.heartbeat(replace(self.request(), **changes))  # type: ignore[arg-type]
+        return self.harness.consumer_heartbeat(replace(self.request(), **changes))  # type: ignore[arg-type]
 
     def leave(self) -> HeartbeatAnswer:
         """Go, for a while if it is a static member."""

@@ -38,7 +38,7 @@ def test_a_second_member_waits_until_the_first_gave_up_its_share(group: Consumer
     first, second = group.client("a", "t"), group.client("b", "t")
     first.heartbeat()
     assert second.heartbeat().assignment == frozenset()
-    answer = group.heartbeat(replace(first.request(), owned=None))
+    answer = group.consumer_heartbeat(replace(first.request(), owned=None))
     described = group.core.describe_consumer_group(GROUP).members[0]
     assert (described.assignment, described.target) == (of("t", 0, 1, 2, 3), of("t", 0, 1)), "what it still has"
     assert (answer.member_epoch, answer.assignment) == (FIRST_EPOCH, of("t", 0, 1)), (
@@ -122,7 +122,7 @@ def test_the_last_epoch_passes_while_its_answer_may_have_been_lost(group: Consum
     first.heartbeat()
     second.heartbeat()
     first.heartbeat()
-    group.heartbeat(first.request())  # the answer with the next epoch is lost
+    group.consumer_heartbeat(first.request())  # the answer with the next epoch is lost
     assert first.epoch == FIRST_EPOCH
     assert first.send(owned=of("t", 0, 1, 2, 3)).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert first.send(owned=None).error_code is ErrorCode.FENCED_MEMBER_EPOCH
@@ -349,7 +349,7 @@ def test_a_restart_in_the_middle_of_a_move_still_waits_for_it(group: ConsumerHar
     first, second = group.client("a", "t"), group.client("b", "t")
     first.heartbeat()
     second.heartbeat()
-    group.heartbeat(replace(first.request(), owned=None))
+    group.consumer_heartbeat(replace(first.request(), owned=None))
     group.restart()
     assert second.heartbeat().assignment is not None
     assert not second.owned
