@@ -48,7 +48,7 @@ def test_a_reader_that_takes_nothing_for_too_long_is_cut_off(impatient: Cluster)
     with RawClient(impatient.bootstrap, receive_bytes=4096) as reader:
         reader.send(request_frame(fetch("bulk", bytes_max=BULK_MIB * MIB), FETCH_VERSION))
         reader.read(4)
-        eventually(lambda: server.connection_count == 0, what="the broker gave up on the reader")
+        eventually(lambda: len(server._sessions) == 0, what="the broker gave up on the reader")
         with pytest.raises(ConnectionError):
             reader.read(BULK_MIB * MIB)
 
@@ -65,7 +65,7 @@ def test_a_connection_that_has_asked_nothing_yet_is_as_old_as_itself() -> None:
     with Cluster(brokers=1, topics=["quiet"]) as cluster:
         server = cluster.core.brokers[1].server
         with RawClient(cluster.bootstrap) as client:
-            eventually(lambda: server.connection_count == 1, what="the connection is accepted")
+            eventually(lambda: len(server._sessions) == 1, what="the connection is accepted")
             server.close_idle(WAIT_S_MAX * 1000)
             check_served(client)
 

@@ -109,7 +109,7 @@ class CaptureServer:
     def __init__(self) -> None:
         """Take a free port."""
         self.record_sets: list[RecordSet] = []
-        self.faults: list[BaseException] = []
+        self.errors: list[BaseException] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._connections: list[socket.socket] = []
@@ -146,8 +146,8 @@ class CaptureServer:
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(timeout=10)
-        if self.faults:
-            raise self.faults[0]
+        if self.errors:
+            raise self.errors[0]
 
     def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -173,8 +173,8 @@ class CaptureServer:
                     connection.sendall(_INT32.pack(len(answer)) + answer)
             except OSError:
                 return
-            except Exception as fault:  # noqa: BLE001 - raised again where the test waits
-                self.faults.append(fault)
+            except Exception as error:  # noqa: BLE001 - raised again where the test waits
+                self.errors.append(error)
 
     def _answer(self, request: bytes) -> bytes:
         reader = Reader(request)

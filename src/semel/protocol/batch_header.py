@@ -174,12 +174,12 @@ def check_batch(
     partition: int | None = None,
 ) -> None:
     """Check that the batch is whole, its checksum right and its counts possible; the records are not looked at."""
-    wrong = _fault(buffer, header, position)
+    wrong = _defect(buffer, header, position)
     if wrong:
         raise CorruptBatchError(wrong, topic=topic, partition=partition, offset=header.base_offset)
 
 
-def _fault(buffer: Buffer, header: BatchHeader, position: int) -> str:
+def _defect(buffer: Buffer, header: BatchHeader, position: int) -> str:
     left, size_bytes = len(buffer) - position, header.batch_length + LOG_OVERHEAD_BYTES
     if size_bytes > left:
         return f"batch of {size_bytes} bytes, but only {left} are there"

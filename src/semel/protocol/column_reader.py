@@ -36,7 +36,7 @@ from semel.protocol.batch_unpacker import (
 )
 from semel.protocol.column_buffers import ColumnBuffers, Columns, repeated_number, to_record_batch
 from semel.protocol.compression import BYTES_MAX_DEFAULT
-from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Fault, Total, scan_batches
+from semel.protocol.kernels.check import SCAN_COLUMNS, TOTALS, Defect, Total, scan_batches
 from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_KERNELS
 from semel.protocol.kernels.decode import Input, decode_spans
 from semel.protocol.record_batch import decode_control_type
@@ -51,20 +51,20 @@ _RECORD_BYTES_MIN = 7
 _BATCHES_EXPECTED = 1000
 _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x08, 0x10, 0x20
 
-_FAULT_TEXT = {
-    Fault.VARINT_PAST_END: "a varint runs past the end of its record",
-    Fault.VARINT_TOO_LONG: "a varint is too long",
-    Fault.RECORD_LENGTH: "a record's length does not fit its batch",
-    Fault.FIELD_LENGTH: "a field's length does not fit its record",
-    Fault.OFFSET_DELTA: "offset deltas do not rise within the batch's range",
-    Fault.HEADER_COUNT: "a record's header count does not fit its size",
-    Fault.HEADER_NAME: "a header has no name",
-    Fault.RECORD_TRAILING: "a record is longer than its fields",
-    Fault.BATCH_TRAILING: "bytes follow the last record",
-    Fault.TIMESTAMP_RANGE: "a timestamp does not fit 64-bit microseconds",
-    Fault.BATCH_LENGTH: "batch length is below that of a header",
-    Fault.COUNT: "record count and last offset delta do not agree",
-    Fault.OFFSET_ORDER: "base offset is negative or below the end of the batch before",
+_DEFECT_TEXT = {
+    Defect.VARINT_PAST_END: "a varint runs past the end of its record",
+    Defect.VARINT_TOO_LONG: "a varint is too long",
+    Defect.RECORD_LENGTH: "a record's length does not fit its batch",
+    Defect.FIELD_LENGTH: "a field's length does not fit its record",
+    Defect.OFFSET_DELTA: "offset deltas do not rise within the batch's range",
+    Defect.HEADER_COUNT: "a record's header count does not fit its size",
+    Defect.HEADER_NAME: "a header has no name",
+    Defect.RECORD_TRAILING: "a record is longer than its fields",
+    Defect.BATCH_TRAILING: "bytes follow the last record",
+    Defect.TIMESTAMP_RANGE: "a timestamp does not fit 64-bit microseconds",
+    Defect.BATCH_LENGTH: "batch length is below that of a header",
+    Defect.COUNT: "record count and last offset delta do not agree",
+    Defect.OFFSET_ORDER: "base offset is negative or below the end of the batch before",
 }
 
 
@@ -151,18 +151,18 @@ def _as_bytes(buffer: Buffer) -> Bytes:
 
 def _scan(source: Bytes, offset_end: int, origin: BatchOrigin) -> Table:
     table = np.empty((_BATCHES_EXPECTED, SCAN_COLUMNS), dtype=np.int64)
-    found, at, fault = scan_batches(address_of(source), len(source), table)
+    found, at, defect = scan_batches(address_of(source), len(source), table)
     if found == _BATCHES_EXPECTED:
         table = np.empty((len(source) // HEADER_BYTES + 1, SCAN_COLUMNS), dtype=np.int64)
-        found, at, fault = scan_batches(address_of(source), len(source), table)
+        found, at, defect = scan_batches(address_of(source), len(source), table)
     table = table[:found]
-    # A fault behind the end of the range is somebody else's to report: those bytes are not asked for.
+    # A defect behind the end of the range is somebody else's to report: those bytes are not asked for.
     below_end = int(np.searchsorted(table[:, BASE_OFFSET], offset_end))
-    if fault and below_end == found:
-        if fault == Fault.MAGIC:
+    if defect and below_end == found:
+        if defect == Defect.MAGIC:
             read_header(source.data, at, topic=origin.topic, partition=origin.partition)
         offset = int.from_bytes(source[at : at + 8].tobytes(), "big", signed=True)
-        raise origin.corrupt(_FAULT_TEXT[Fault(fault)], offset)
+        raise origin.corrupt(_DEFECT_TEXT[Defect(defect)], offset)
     return table[:below_end]
 
 
@@ -247,18 +247,18 @@ def _decode(
     columns, options = buffers.addresses(), (buffers.streamed_bytes_min, address_of(state))
     for segment in segments:
         fields = Input(address_of(source), address_of(segment.source), len(segment.source), *options)
-        fault = decode_spans(fields, segment.spans, segment.is_verified, window, columns, address_of(sums))
-        if fault:
-            raise _fault(source, Fault(fault), int(sums[Total.FAULT_AT]), origin)
+        defect = decode_spans(fields, segment.spans, segment.is_verified, window, columns, address_of(sums))
+        if defect:
+            raise _defect(source, Defect(defect), int(sums[Total.DEFECT_AT]), origin)
     headers = buffers.headers(sums)
     segments.clear()  # what was decompressed has been copied by now, so that its memory serves what follows
     return buffers.finished(sums, headers)
 
 
-def _fault(source: Bytes, fault: Fault, at: int, origin: BatchOrigin) -> CorruptBatchError:
+def _defect(source: Bytes, defect: Defect, at: int, origin: BatchOrigin) -> CorruptBatchError:
     header = read_header(source.data, at)
-    if fault != Fault.CHECKSUM:
-        return origin.corrupt(_FAULT_TEXT[fault], header.base_offset)
+    if defect != Defect.CHECKSUM:
+        return origin.corrupt(_DEFECT_TEXT[defect], header.base_offset)
     found = checksum(source.data[at + CRC_START : at + header.size_bytes])
     return origin.wrong_checksum(found, header.crc, header.base_offset)
 

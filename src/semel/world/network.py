@@ -14,7 +14,6 @@ from semel.errors import ConfigError, ConnectionFailure, Outcome
 
 Buffer = bytes | bytearray | memoryview
 
-FRAME_LENGTH_BYTES = 4
 CONNECTIONS_MAX = 10_000
 WRITE_HIGH_WATER_BYTES = 1 << 20
 WRITE_LOW_WATER_BYTES = 1 << 18

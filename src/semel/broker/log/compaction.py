@@ -101,16 +101,6 @@ def _cleanable(log: PartitionLog, dirty_offset: int, now_ms: int) -> list[Segmen
     return found
 
 
-def compact_now(log: PartitionLog, now_ms: int, *, on_step: Callable[[CompactionStep], None] | None = None) -> bool:
-    """Plan and run without pausing; whether there was anything to do."""
-    plan = plan_compaction(log, now_ms)
-    if plan is None:
-        return False
-    for _ in compaction_run(log, plan, now_ms, on_step=on_step):
-        pass
-    return True
-
-
 def compaction_run(
     log: PartitionLog,
     plan: CompactionPlan,

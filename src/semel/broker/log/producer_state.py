@@ -299,10 +299,6 @@ class ProducerStates:
             del self._verifications[key]
         return len(gone)
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether the producer has written here in a transaction that has no marker yet."""
-        return producer_id in self._open
-
     def _is_open(self, producer_id: int, producer_epoch: int) -> bool:
         # A newer epoch means that the open transaction is decided and its marker on the way: a batch of the next
         # transaction must not slip in before that marker and share its fate.

@@ -81,11 +81,6 @@ class Server:
         """How long the first request of a connection may be; its bytes may come before `serve` runs."""
         return UNAUTHENTICATED_BYTES_MAX if self._broker.requires_sasl else self._broker.frame_bytes_max
 
-    @property
-    def connection_count(self) -> int:
-        """How many connections are open."""
-        return len(self._sessions)
-
     async def serve(self, connection: Connection) -> None:
         """Answer one connection's requests until it ends."""
         session = ClientSession(

@@ -1,7 +1,7 @@
 """Kernel that finds the batches in a buffer and judges their headers, and what all decoding kernels share.
 
 Keeps: P1 every length, count and delta is checked against its bounds before a byte is touched; what is wrong comes
-       back as a `Fault` with batch and position, never as a crash or a wrong record.
+       back as a `Defect` with batch and position, never as a crash or a wrong record.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ from semel.protocol.kernels.jit import kernel, types
 from semel.protocol.kernels.memory import load_big16, load_big32, load_big64, load_byte
 
 
-class Fault(IntEnum):
+class Defect(IntEnum):
     """What is wrong with a batch; the texts are in `column_reader.py`."""
 
     NONE = 0
@@ -44,7 +44,7 @@ class Total(IntEnum):
     HEADER_NAME_BYTES = 6
     HEADER_VALUE_BYTES = 7
     HEADER_VALUE_NULLS = 8
-    FAULT_AT = 9
+    DEFECT_AT = 9
 
 
 TOTALS = len(Total)
@@ -56,10 +56,10 @@ _HEADER_BYTES = 61
 _MAGIC_2 = 2
 
 # Plain integers: compiled code cannot look inside an enum cheaply.
-_MAGIC = int(Fault.MAGIC)
-_BATCH_LENGTH = int(Fault.BATCH_LENGTH)
-_COUNT = int(Fault.COUNT)
-_OFFSET_ORDER = int(Fault.OFFSET_ORDER)
+_MAGIC = int(Defect.MAGIC)
+_BATCH_LENGTH = int(Defect.BATCH_LENGTH)
+_COUNT = int(Defect.COUNT)
+_OFFSET_ORDER = int(Defect.OFFSET_ORDER)
 
 ADDRESS = types.int64
 TABLE = types.Array(types.int64, 2, "C")
@@ -70,7 +70,7 @@ WINDOW = types.UniTuple(types.int64, 2)
 def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  # noqa: PLR0911  (one return a check)
     """Fill one row a whole batch: position, end, base offset, offset_next, attributes, count, CRC.
 
-    Returns the rows filled, the position after the last, and a Fault for the batch there. A full table returns early.
+    Returns the rows filled, the position after the last, and a Defect for the batch there. A full table returns early.
     """
     at, offset_min = 0, -1
     for row in range(len(table)):
@@ -78,7 +78,7 @@ def scan_batches(source: int, size: int, table: Any) -> tuple[int, int, int]:  #
         if left < _LOG_OVERHEAD_BYTES:
             return row, at, 0
         length = load_big32(source, at + 8)
-        # Cut short by Fetch, which is no fault.
+        # Cut short by Fetch, which is no defect.
         if length > left - _LOG_OVERHEAD_BYTES:
             return row, at, 0
         if length < _HEADER_BYTES - _LOG_OVERHEAD_BYTES:

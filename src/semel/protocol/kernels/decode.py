@@ -1,7 +1,7 @@
 """Kernel that decodes: checksum, check and copy of every record in one pass, a batch at a time.
 
 Keeps: P1 every length, count and delta is checked against its bounds before a byte is touched; what is wrong comes
-       back as a `Fault` with batch and position, never as a crash or a wrong record.
+       back as a `Defect` with batch and position, never as a crash or a wrong record.
 Why:   one pass, because reading memory twice costs more than the work on it. The caller cannot know the sizes before,
        so it offers room for all that the bytes could hold. Records are looked at before their checksum is known, which
        is safe, since nothing trusts them, and nothing is returned when it turns out wrong. The next record is found
@@ -11,7 +11,7 @@ Why:   one pass, because reading memory twice costs more than the work on it. Th
 from typing import Any, NamedTuple
 
 from semel.protocol.kernels.cells import CELLS, Cells
-from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Fault, Total
+from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Defect, Total
 from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_STATE, add_blocks, add_bytes, crc32c, leave_state
 from semel.protocol.kernels.headers import read_length, skip_headers
 from semel.protocol.kernels.jit import called, inlined, kernel, types
@@ -46,13 +46,13 @@ _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
 # Plain integers: compiled code cannot look inside an enum cheaply.
 _ROWS, _KEY_BYTES, _VALUE_BYTES = int(Total.ROWS), int(Total.KEY_BYTES), int(Total.VALUE_BYTES)
-_KEY_NULLS, _VALUE_NULLS, _FAULT_AT = int(Total.KEY_NULLS), int(Total.VALUE_NULLS), int(Total.FAULT_AT)
-_CHECKSUM = int(Fault.CHECKSUM)
-_RECORD_LENGTH = int(Fault.RECORD_LENGTH)
-_OFFSET_DELTA = int(Fault.OFFSET_DELTA)
-_RECORD_TRAILING = int(Fault.RECORD_TRAILING)
-_BATCH_TRAILING = int(Fault.BATCH_TRAILING)
-_TIMESTAMP_RANGE = int(Fault.TIMESTAMP_RANGE)
+_KEY_NULLS, _VALUE_NULLS, _DEFECT_AT = int(Total.KEY_NULLS), int(Total.VALUE_NULLS), int(Total.DEFECT_AT)
+_CHECKSUM = int(Defect.CHECKSUM)
+_RECORD_LENGTH = int(Defect.RECORD_LENGTH)
+_OFFSET_DELTA = int(Defect.OFFSET_DELTA)
+_RECORD_TRAILING = int(Defect.RECORD_TRAILING)
+_BATCH_TRAILING = int(Defect.BATCH_TRAILING)
+_TIMESTAMP_RANGE = int(Defect.TIMESTAMP_RANGE)
 
 
 class Columns(NamedTuple):
@@ -160,7 +160,7 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
     columns: Columns,
     sums: int,
 ) -> int:
-    """Check every record of one batch and append those in the window; return a Fault.
+    """Check every record of one batch and append those in the window; return a Defect.
 
     A batch may begin before the first offset that was asked for, and end behind the last.
     """
@@ -230,20 +230,20 @@ def _decode_batch(  # noqa: C901, PLR0911, PLR0912, PLR0917  (one return a check
 def decode_spans(  # noqa: PLR0917  (kernels take positions only)
     input_: Input, spans: Any, is_verified: bool, window: tuple[int, int], columns: Columns, sums: int
 ) -> int:
-    """Append the records with window[0] <= offset < window[1] of each span; return a Fault.
+    """Append the records with window[0] <= offset < window[1] of each span; return a Defect.
 
     A span is the position of a batch header in `batches` and where its records begin and end in `source`, which
     differ when they were compressed. Only what was not can still need its checksum verified. `sums` carries the
-    progress from call to call; at a fault the header's position is left there.
+    progress from call to call; at a defect the header's position is left there.
     """
     for span in range(len(spans)):
         header, end = spans[span, 0], spans[span, 2]
-        fault = _decode_batch(input_, header, spans[span, 1], end, is_verified, window, columns, sums)
-        if fault != 0:
+        defect = _decode_batch(input_, header, spans[span, 1], end, is_verified, window, columns, sums)
+        if defect != 0:
             # A wrong checksum explains everything else, so it is what is reported.
             if not is_verified and not _is_intact(input_.batches, header, end):
-                fault = _CHECKSUM
-            store_item64(sums, _FAULT_AT, header)
-            return fault
+                defect = _CHECKSUM
+            store_item64(sums, _DEFECT_AT, header)
+            return defect
     finish_streams()
     return 0

@@ -7,7 +7,7 @@ Why: most records have none, so decoding only notes where each record's headers 
 from typing import NamedTuple
 
 from semel.protocol.kernels.cells import CELLS, Cells
-from semel.protocol.kernels.check import ADDRESS, Fault, Total
+from semel.protocol.kernels.check import ADDRESS, Defect, Total
 from semel.protocol.kernels.jit import called, inlined, kernel, types
 from semel.protocol.kernels.memory import (
     add_item64,
@@ -24,9 +24,9 @@ _HEADER_BYTES_MIN = 2
 # Plain integers: compiled code cannot look inside an enum cheaply.
 _HEADERS, _NAME_BYTES = int(Total.HEADERS), int(Total.HEADER_NAME_BYTES)
 _VALUE_BYTES, _VALUE_NULLS = int(Total.HEADER_VALUE_BYTES), int(Total.HEADER_VALUE_NULLS)
-_FIELD_LENGTH = int(Fault.FIELD_LENGTH)
-_HEADER_COUNT = int(Fault.HEADER_COUNT)
-_HEADER_NAME = int(Fault.HEADER_NAME)
+_FIELD_LENGTH = int(Defect.FIELD_LENGTH)
+_HEADER_COUNT = int(Defect.HEADER_COUNT)
+_HEADER_NAME = int(Defect.HEADER_NAME)
 
 
 class HeaderCells(NamedTuple):
@@ -42,7 +42,7 @@ _HEADER_CELLS = types.NamedTuple((ADDRESS, CELLS, CELLS), HeaderCells)
 
 @inlined
 def read_length(source: int, at: int, end: int) -> tuple[int, int]:
-    """Return the length of a nullable field, -1 for null, and where it starts, or a negative Fault."""
+    """Return the length of a nullable field, -1 for null, and where it starts, or a negative Defect."""
     length, start = read_varint(source, at, end)
     if start < 0:
         return 0, start
@@ -53,7 +53,7 @@ def read_length(source: int, at: int, end: int) -> tuple[int, int]:
 
 @called
 def skip_headers(source: int, at: int, end: int, keep: bool, sums: int) -> int:
-    """Check the headers of one record; return the position after them, or a negative Fault."""
+    """Check the headers of one record; return the position after them, or a negative Defect."""
     count, at = read_varint(source, at, end)
     if at < 0:
         return at

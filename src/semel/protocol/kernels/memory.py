@@ -166,7 +166,7 @@ def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_
     raw = 0
     for index in range(bytes_max):
         if at >= end:
-            # -1 and -2 are the negative numbers of `Fault.VARINT_PAST_END` and `Fault.VARINT_TOO_LONG`.
+            # -1 and -2 are the negative numbers of `Defect.VARINT_PAST_END` and `Defect.VARINT_TOO_LONG`.
             return 0, -1
         byte = load_byte(source, at)
         at += 1
@@ -181,7 +181,7 @@ def _read_long_varint(source: int, at: int, end: int, bytes_max: int, last_byte_
 
 @inlined
 def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
-    """Read a 32-bit zigzag varint; the second number is the position after it, or a negative Fault."""
+    """Read a 32-bit zigzag varint; the second number is the position after it, or a negative Defect."""
     if at < end:
         first = load_byte(source, at)
         if first < 0x80:
@@ -197,7 +197,7 @@ def read_varint(source: int, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def read_varlong(source: int, at: int, end: int) -> tuple[int, int]:
-    """Read a 64-bit zigzag varint; the second number is the position after it, or a negative Fault."""
+    """Read a 64-bit zigzag varint; the second number is the position after it, or a negative Defect."""
     if at < end:
         first = load_byte(source, at)
         if first < 0x80:

@@ -1,13 +1,14 @@
 """Short ways to build batches and logs, and to say what a log holds."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from semel.broker.log.compaction import CompactionStep, compaction_run, plan_compaction
 from semel.broker.log.config import LogConfig
 from semel.broker.log.partition_log import PartitionLog
-from semel.broker.log.producer_state import ProducerEntry
+from semel.broker.log.producer_state import NO_OFFSET, ProducerEntry, ProducerStates
 from semel.broker.log.types import AppendResult, Origin
 from semel.protocol.compression import Codec
 from semel.protocol.record_batch import (
@@ -162,3 +163,19 @@ def facts_of(log: PartitionLog) -> Facts:
         epochs=list(log.epochs.entries),
         log_end_offset=log.log_end_offset,
     )
+
+
+def has_open_transaction(states: ProducerStates, producer_id: int) -> bool:
+    """Whether the producer has written here in a transaction that has no marker yet."""
+    entry = states.entries.get(producer_id)
+    return entry is not None and entry.transaction_first_offset != NO_OFFSET
+
+
+def compact_now(log: PartitionLog, now_ms: int, *, on_step: Callable[[CompactionStep], None] | None = None) -> bool:
+    """Plan and run without pausing; whether there was anything to do."""
+    plan = plan_compaction(log, now_ms)
+    if plan is None:
+        return False
+    for _ in compaction_run(log, plan, now_ms, on_step=on_step):
+        pass
+    return True

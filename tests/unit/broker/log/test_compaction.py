@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from semel.broker.log.compaction import CompactionStep, compact_now, compaction_run, plan_compaction
+from semel.broker.log.compaction import CompactionStep, compaction_run, plan_compaction
 from semel.broker.log.config import LogConfig
 from semel.broker.log.partition_log import PartitionLog
 from semel.broker.log.producer_state import ProducerEntry
@@ -21,6 +21,7 @@ from tests.unit.broker.log.model import (
     NOW_MS,
     append,
     batch,
+    compact_now,
     end_transaction,
     nonsense,
     open_log,

@@ -7,7 +7,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.broker.log.compaction import compact_now
 from semel.broker.log.config import LogConfig
 from semel.broker.log.files import SNAPSHOT
 from semel.broker.log.partition_log import PartitionLog
@@ -15,7 +14,7 @@ from semel.protocol.compression import Codec
 from semel.protocol.record_batch import Marker
 from semel.world.rng import SeededRng
 from semel.world.virtual_disk import VirtualDisk
-from tests.unit.broker.log.model import FOLDER, NOW_MS, append, batch, end_transaction, open_log, read_all
+from tests.unit.broker.log.model import FOLDER, NOW_MS, append, batch, compact_now, end_transaction, open_log, read_all
 
 ROOT = Path("/data")
 RETENTION_MS = 100

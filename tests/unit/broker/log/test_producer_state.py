@@ -6,7 +6,7 @@ from semel.broker.log.producer_state import SEQUENCE_MAX, ProducerStates, decode
 from semel.broker.log.types import AppendRefused, Origin
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader, Marker, encode_batch, read_header
-from tests.unit.broker.log.model import NOW_MS, batch
+from tests.unit.broker.log.model import NOW_MS, batch, has_open_transaction
 
 PRODUCER = 7
 
@@ -119,7 +119,7 @@ def test_a_marker_that_compaction_emptied_changes_nothing() -> None:
     states = states_after(header(0, transactional=True))
     empty = encode_batch([], producer_id=PRODUCER, producer_epoch=0, transactional=True, control=True)
     assert states.replay(empty, read_header(empty)) is None
-    assert states.has_open_transaction(PRODUCER)
+    assert has_open_transaction(states, PRODUCER)
 
 
 def test_a_completed_transaction_is_unstable_until_its_marker_is_replicated() -> None:

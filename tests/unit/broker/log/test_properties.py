@@ -15,7 +15,17 @@ from semel.protocol.compression import Codec
 from semel.protocol.record_batch import Marker
 from semel.world.rng import SeededRng
 from semel.world.virtual_disk import VirtualDisk
-from tests.unit.broker.log.model import FOLDER, NOW_MS, append, batch, end_transaction, facts_of, open_log, values_of
+from tests.unit.broker.log.model import (
+    FOLDER,
+    NOW_MS,
+    append,
+    batch,
+    end_transaction,
+    facts_of,
+    has_open_transaction,
+    open_log,
+    values_of,
+)
 
 ROOT = Path("/data")
 PLAIN, IDEMPOTENT, TRANSACTIONAL = 0, 10, 20
@@ -57,7 +67,7 @@ class Model:
             assert (again.base_offset, again.duplicate) == (result.base_offset, True)
 
     def end(self, producer_id: int, marker: Marker) -> None:
-        if self.log.producers.has_open_transaction(producer_id):
+        if has_open_transaction(self.log.producers, producer_id):
             end_transaction(self.log, producer_id, marker)
             self.ends.append(self.log.log_end_offset)
 
