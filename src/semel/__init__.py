@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from semel.sinks.delta.sink import DeltaSink
     from semel.sinks.postgres.sink import PostgresSink
     from semel.spark.sink import KafkaSink
-    from semel.spark.stamping import stamp
-    from semel.spark.writing import write_batch, write_stream
+    from semel.spark.writing import stamp, write_batch, write_stream
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -61,7 +60,7 @@ _HOMES = {
     "Security": "semel.engine.tls",
     "SqliteStore": "semel.clients.sqlite_store",
     "Tls": "semel.engine.tls",
-    "stamp": "semel.spark.stamping",
+    "stamp": "semel.spark.writing",
     "write_batch": "semel.spark.writing",
     "write_stream": "semel.spark.writing",
 }

@@ -13,8 +13,7 @@ from pathlib import Path
 from semel.cli import drill_matrix, drill_rules, drill_target
 from semel.cli.audit_page import check_target
 from semel.cli.drill_progress import Progress
-from semel.cli.drill_verdicts import code_of
-from semel.cli.exit_code import ExitCode
+from semel.cli.exit_code import ExitCode, code_of
 from semel.cli.output import Format, add_format, narrate, print_json
 from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import ConfigError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from semel.cli.drill_progress import Progress
-from semel.cli.drill_verdicts import CODES
+from semel.cli.exit_code import ExitCode
 from semel.cli.output import narrate, render_table
 from semel.drill.cells import Cell, Observed, judge
 from semel.history import Verdict
@@ -123,7 +123,7 @@ def _tell(one: Tried, tried: list[Tried], progress: Progress) -> None:
     if one.verdict is not Verdict.HELD:
         narrate(f"  {one.verdict.value}: {one.reason}; repeat: {one.command}")
     tried.append(one)
-    progress.end(CODES[one.verdict])
+    progress.end(ExitCode[one.verdict.name])
 
 
 def _observed(cells: Sequence[Cell], options: argparse.Namespace, nodes: int) -> Iterator[tuple[int, Observed]]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from semel.audit.document import document, figure, table, text_of, totals
 from semel.audit.drawing import spans
 from semel.cli.audit_page import made_now, put_page, without_login, without_secret
-from semel.cli.drill_verdicts import CODES
 from semel.cli.exit_code import ExitCode
 from semel.history import Verdict
 
@@ -43,7 +42,7 @@ def of_cells(rules: Sequence[RuleCell], matrix: Matrix | None) -> Iterator[str]:
     from semel.cli import drill_rules
 
     cells = matrix.tried if matrix is not None else ()
-    verdicts = Counter([*(one.verdict for one in rules), *(CODES[one.verdict] for one in cells)])
+    verdicts = Counter([*(one.verdict for one in rules), *(ExitCode[one.verdict.name] for one in cells)])
     yield totals({name.name: verdicts[name] for name in (ExitCode.HELD, ExitCode.BROKEN, ExitCode.UNKNOWN)})
     if rules:
         yield "<h2>Rules</h2>"

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from semel.cli.audit_page import check_target
-from semel.cli.drill_verdicts import code_of
-from semel.cli.exit_code import ExitCode
+from semel.cli.exit_code import ExitCode, code_of
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
 from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import ConfigError, EnvironmentFailure

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from semel.cli.drill_verdicts import CODES
 from semel.cli.exit_code import ExitCode
 from semel.cli.output import Format, narrate, print_json, render_table
 from semel.drill.cells import judge
@@ -58,6 +57,6 @@ def run(path: Path, options: argparse.Namespace, words: Sequence[str]) -> ExitCo
         from semel.cli import drill_page
 
         drill_page.write(
-            options.html, drill_page.of_target(path, target, rounds, observed, told), CODES[verdict], words
+            options.html, drill_page.of_target(path, target, rounds, observed, told), ExitCode[verdict.name], words
         )
-    return CODES[verdict]
+    return ExitCode[verdict.name]

@@ -4,9 +4,16 @@ Why: 1 is kept for a proven breach. A command that could not find out says 2, so
 mistakes a crash for a verdict.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from semel.errors import ConfigError, EnvironmentFailure, MissingExtraError, SemelError
+
+if TYPE_CHECKING:
+    from semel.history import Verdict
 
 
 class ExitCode(IntEnum):
@@ -30,3 +37,9 @@ def exit_code_of(error: SemelError) -> ExitCode:
             return ExitCode.USAGE
         case _:
             return ExitCode.UNKNOWN
+
+
+def code_of(verdicts: Iterable[ExitCode | Verdict]) -> ExitCode:
+    """The worst: one breach breaks the whole, and what is unknown is not held. Verdicts and their codes share names."""
+    found = {ExitCode[one.name] for one in verdicts}
+    return next((one for one in (ExitCode.BROKEN, ExitCode.UNKNOWN) if one in found), ExitCode.HELD)

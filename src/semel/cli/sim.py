@@ -31,7 +31,6 @@ SEED_MAX = 2**63 - 1
 JOBS_MAX = 256
 BREACHES_SHOWN = 10
 COLOURS = {Verdict.HELD: Colour.GREEN, Verdict.BROKEN: Colour.RED, Verdict.UNKNOWN: Colour.YELLOW}
-CODES = {Verdict.HELD: ExitCode.HELD, Verdict.BROKEN: ExitCode.BROKEN, Verdict.UNKNOWN: ExitCode.UNKNOWN}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +73,7 @@ def _run_one(options: argparse.Namespace) -> ExitCode:
         print_json({"schema": SCHEMA, "verdict": result.verdict.value, "seeds": [_as_json(summarize(result))]})
     else:
         print("\n".join(_tell(result, every_op=options.ops)))
-    return CODES[result.verdict]
+    return ExitCode[result.verdict.name]
 
 
 def _tell(result: SimResult, *, every_op: bool) -> Iterator[str]:
@@ -133,7 +132,7 @@ def _run_many(options: argparse.Namespace) -> ExitCode:
     else:
         print("\n".join(_tell_many(summaries, verdict)))
     narrate(f"{len(seeds)} seeds in {time.perf_counter() - began:.1f} s")
-    return CODES[verdict]
+    return ExitCode[verdict.name]
 
 
 def _interrupted(summaries: Sequence[Summary], total: int) -> str:

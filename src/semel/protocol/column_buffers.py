@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.arrow_types import ArrowArray, Bytes, Numbers, address_of, buffer_of, view_of
-from semel.protocol.kernels.cells import Cells
-from semel.protocol.kernels.check import Total
+from semel.protocol.kernels.check import Cells, Total
 from semel.protocol.kernels.decode import Columns as ColumnCells
 from semel.protocol.kernels.headers import HeaderCells, fill_headers
 from semel.protocol.kernels.memory import CHUNK_BYTES, NEVER, STREAMED_FIELD_BYTES_MIN

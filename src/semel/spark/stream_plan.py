@@ -10,11 +10,11 @@ Why:   Spark asks for the end of a micro-batch (`latest`) and then for its range
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 
 from semel.errors import ConnectionFailure
 from semel.spark import data_loss
-from semel.spark.admission import admit
 from semel.spark.data_loss import Loss
 from semel.spark.hanging import HangingWatch
 from semel.spark.offsets import SourceOffsets
@@ -26,6 +26,27 @@ from semel.wire.topology import TopicInfo, TopicPartition
 
 _log = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, int]
+
+
+def admit(
+    start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], offsets_max: int | None
+) -> Offsets:
+    """Give each partition its end: all of it, or under `maxOffsetsPerTrigger` a share in proportion to what waits there.
+
+    As Spark's Kafka source does: a share below one is one, so that a small backlog beside a huge one still moves; the
+    sum may therefore pass the limit by less than the number of partitions.
+    """
+    waiting = {one: max(0, end - start[one]) for one, end in latest.items()}
+    total = sum(waiting.values())
+    if offsets_max is None or total <= offsets_max:
+        # A log that was cut may end before its start; then nothing is read, never something again.
+        return {one: max(end, start[one]) for one, end in latest.items()}
+    return {one: start[one] + _share(rows, total, offsets_max) for one, rows in waiting.items()}
+
+
+def _share(waiting: int, total: int, offsets_max: int) -> int:
+    share = offsets_max * waiting / total
+    return min(waiting, math.ceil(share) if share < 1 else math.floor(share))
 
 
 class StreamPlan:

@@ -1,4 +1,4 @@
-"""`write_stream` and `write_batch`: a DataFrame into a sink, with the guarantee declared."""
+"""`write_stream` and `write_batch`: a DataFrame into a sink, with the guarantee declared; `stamp` for its rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 from semel.sinks.base import KEPT_FOREVER, MicroBatch, OnStep, Sink, check_pipeline_name, ignore_step
 from semel.sinks.run_ids import checked_run, duration, run_query_id
+from semel.sinks.stamps import STAMP_SQL
 from semel.spark.arrow_limits import guessed_row_bytes_max
 from semel.spark.micro_batch import MicroBatchRun
 from semel.spark.several import SeveralRunners, Target, shaped_sinks
@@ -126,3 +128,12 @@ def write_batch(
     finally:
         # The transaction is over either way; the next run of the pipeline need not wait for this process.
         session.let_go()
+
+
+def stamp() -> Column:
+    """Which record of the source a row comes from, as a text such as `orders-0@17`; see `sinks/stamps`.
+
+    `source.withColumn("semel_stamp", semel.stamp())`, before the columns `topic`, `partition` and `offset` of a Kafka
+    source are dropped or mean the output.
+    """
+    return expr(STAMP_SQL)

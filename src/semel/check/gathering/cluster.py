@@ -12,6 +12,7 @@ from typing import TypeVar
 from semel.check.facts import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
+    FactMissing,
     Facts,
     GroupFacts,
     Position,
@@ -19,9 +20,8 @@ from semel.check.facts import (
     Unknown,
     number,
 )
-from semel.check.gathering.attempt import attempt
 from semel.check.gathering.starts import open_at
-from semel.errors import BrokerError
+from semel.errors import BrokerError, SemelError
 from semel.guarantee import Guarantee
 from semel.wire.admin import (
     GroupInfo,
@@ -44,6 +44,16 @@ T = TypeVar("T")
 NEWEST = -3
 FACT_MS_MAX = 10_000
 ALL_MS_MAX = 120_000
+
+
+def attempt(question: Callable[[], T]) -> T | Unknown:
+    """Give the fact, or why it is not known: a refusal and a lost connection are answers too."""
+    try:
+        return question()
+    except SemelError as error:
+        return Unknown(error.summary)
+    except FactMissing as missing:
+        return Unknown(str(missing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

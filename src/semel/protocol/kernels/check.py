@@ -5,7 +5,7 @@ Keeps: P1 every length, count and delta is checked against its bounds before a b
 """
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from semel.protocol.kernels.jit import kernel, types
 from semel.protocol.kernels.memory import load_big16, load_big32, load_big64, load_byte
@@ -47,6 +47,15 @@ class Total(IntEnum):
     DEFECT_AT = 9
 
 
+class Cells(NamedTuple):
+    """One binary Arrow column: addresses of its bytes, its offsets and its validity bits, which are preset to one."""
+
+    data: int
+    offsets: int
+    valid: int
+
+
+CELLS = types.NamedUniTuple(types.int64, 3, Cells)
 TOTALS = len(Total)
 SCAN_COLUMNS = 7
 SPAN_COLUMNS = 3

@@ -10,8 +10,7 @@ Why:   one pass, because reading memory twice costs more than the work on it. Th
 
 from typing import Any, NamedTuple
 
-from semel.protocol.kernels.cells import CELLS, Cells
-from semel.protocol.kernels.check import ADDRESS, TABLE, WINDOW, Defect, Total
+from semel.protocol.kernels.check import ADDRESS, CELLS, TABLE, WINDOW, Cells, Defect, Total
 from semel.protocol.kernels.checksum import BLOCK_BYTES, IN_STATE, add_blocks, add_bytes, crc32c, leave_state
 from semel.protocol.kernels.headers import read_length, skip_headers
 from semel.protocol.kernels.jit import called, inlined, kernel, types

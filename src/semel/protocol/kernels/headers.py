@@ -6,8 +6,7 @@ Why: most records have none, so decoding only notes where each record's headers 
 
 from typing import NamedTuple
 
-from semel.protocol.kernels.cells import CELLS, Cells
-from semel.protocol.kernels.check import ADDRESS, Defect, Total
+from semel.protocol.kernels.check import ADDRESS, CELLS, Cells, Defect, Total
 from semel.protocol.kernels.jit import called, inlined, kernel, types
 from semel.protocol.kernels.memory import (
     add_item64,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.spark.admission import admit
+from semel.spark.stream_plan import admit
 from semel.wire.topology import TopicPartition
 
 PLACES = [TopicPartition("t", number) for number in range(6)]
