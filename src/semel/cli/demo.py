@@ -62,7 +62,11 @@ def run(options: argparse.Namespace) -> ExitCode:
     with interrupted_by_sigterm(), tempfile.TemporaryDirectory(prefix="semel-demo-") as folder:
         runs = [_run_killed(guarantee, options.orders, Path(folder) / guarantee) for guarantee in GUARANTEES]
     if options.format == Format.JSON:
-        print_json({"schema": 1, "runs": [_as_json(one) for one in runs]})
+        rows = [
+            {"guarantee": one.guarantee, "killed": one.killed, **asdict(one.count), "verdict": one.verdict.name}
+            for one in runs
+        ]
+        print_json({"schema": 1, "runs": rows})
     else:
         print(_render(runs))
     _explain(runs)
@@ -122,10 +126,6 @@ def _follow(driver: "Driver") -> None:
 
     committed = sum(step is CommitStep.COMMITTED for _, step in driver.steps())
     narrate(f"  {committed} micro-batches committed from the checkpoint on; counting what came out")
-
-
-def _as_json(one: Run) -> dict[str, object]:
-    return {"guarantee": one.guarantee, "killed": one.killed, **asdict(one.count), "verdict": one.verdict.name}
 
 
 def _render(runs: list[Run]) -> str:

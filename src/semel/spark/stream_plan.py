@@ -31,7 +31,7 @@ Offsets = dict[TopicPartition, int]
 def admit(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], offsets_max: int | None
 ) -> Offsets:
-    """Give each partition its end: all of it, or under `maxOffsetsPerTrigger` a share in proportion to what waits there.
+    """Give each partition its end: all of it, or a share of `maxOffsetsPerTrigger` in proportion to what waits there.
 
     As Spark's Kafka source does: a share below one is one, so that a small backlog beside a huge one still moves; the
     sum may therefore pass the limit by less than the number of partitions.

@@ -42,7 +42,10 @@ async def answer(context: Context, request: OffsetCommitRequest) -> OffsetCommit
         # Resolved once: a topic that is deleted while the commit waits is answered as it was found here.
         name = _name(context, topic)
         rows.append((topic, name))
-        known += [_offset(name, row) for row in topic.partitions if _exists(context, name, row)]
+        if name is not None:
+            state = context.broker.state
+            exists = [row for row in topic.partitions if has_partition(state, name, row.partition_index)]
+            known += [_offset(name, row) for row in exists]
     # Without a known partition the group is not asked for, and not made either.
     codes = await _commit(context, request, tuple(known)) if known else {}
     by_topic: dict[str, dict[int, ErrorCode]] = {}
@@ -56,10 +59,6 @@ def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | None:
         return topic.name
     known = context.broker.state.topic_by_id(topic.topic_id)
     return known.name if known else None
-
-
-def _exists(context: Context, name: str | None, row: OffsetCommitRequestPartition) -> bool:
-    return name is not None and has_partition(context.broker.state, name, row.partition_index)
 
 
 def _offset(name: str | None, row: OffsetCommitRequestPartition) -> OffsetToCommit:

@@ -21,10 +21,6 @@ def refuse(_: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code)
 
 
-def _member(row: MemberIdentity, code: ErrorCode) -> MemberResponse:
-    return MemberResponse(member_id=row.member_id, group_instance_id=row.group_instance_id, error_code=code)
-
-
 @api(LeaveGroupRequest, LeaveGroupResponse, first=0, last=5, refuse=refuse)
 async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove the members; the group rebalances without them."""
@@ -43,4 +39,8 @@ async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResp
     # That version has no rows in its answer: the member's own error is the answer's.
     if not is_many:
         return LeaveGroupResponse(error_code=response.results[0])
-    return LeaveGroupResponse(members=[_member(*pair) for pair in zip(rows, response.results, strict=True)])
+    members = [
+        MemberResponse(member_id=row.member_id, group_instance_id=row.group_instance_id, error_code=code)
+        for row, code in zip(rows, response.results, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)

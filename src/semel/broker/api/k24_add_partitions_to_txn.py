@@ -31,9 +31,10 @@ from semel.protocol.messages.add_partitions_to_txn import (
 
 def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
     """Answer with this error for every partition."""
+    topics = request.v3_and_below_topics
     return AddPartitionsToTxnResponse(
         error_code=code,
-        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, dict.fromkeys(_each(request), code)),
+        results_by_topic_v3_and_below=_results(topics, dict.fromkeys(_partitions(topics), code)),
         results_by_transaction=[
             AddPartitionsToTxnResult(
                 transactional_id=row.transactional_id,
@@ -42,10 +43,6 @@ def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitions
             for row in request.transactions
         ],
     )
-
-
-def _each(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:
-    return _partitions(request.v3_and_below_topics)
 
 
 def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

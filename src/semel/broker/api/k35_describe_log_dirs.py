@@ -13,7 +13,6 @@ from operator import attrgetter
 
 from semel.broker.network.context import Context
 from semel.broker.network.registry import api
-from semel.broker.replication.partition import Partition
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -42,12 +41,14 @@ async def answer(context: Context, request: DescribeLogDirsRequest) -> DescribeL
     folder = DescribeLogDirsResult(
         log_dir=str(context.broker.folder),
         topics=[
-            DescribeLogDirsTopic(name=name, partitions=[_describe(partition) for partition in partitions])
+            DescribeLogDirsTopic(
+                name=name,
+                partitions=[
+                    DescribeLogDirsPartition(partition_index=one.index, partition_size=one.log.size_bytes)
+                    for one in partitions
+                ],
+            )
             for name, partitions in groupby(found, attrgetter("topic"))
         ],
     )
     return DescribeLogDirsResponse(results=[folder])
-
-
-def _describe(partition: Partition) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)

@@ -58,7 +58,8 @@ class Deletions:
         results = tuple(_judge(group, topic, partition) for topic, partition in request.partitions)
         known = self._core.offsets.keys_of_group(request.group_id)
         allowed = (result for result in results if result.error_code is ErrorCode.NONE)
-        keys = [key for key in (_key(request.group_id, result) for result in allowed) if key in known]
+        asked = (OffsetKey(group_id=request.group_id, topic=one.topic, partition=one.partition) for one in allowed)
+        keys = [key for key in asked if key in known]
         self._delete_and_answer(token, request.group_id, keys, DeleteOffsetsResponse(results=results))
 
     def _delete_and_answer(
@@ -265,7 +266,3 @@ def _judge(group: Group | ConsumerGroup, topic: str, partition: int) -> Partitio
     subscribed = group.is_subscribed(topic)
     error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
     return PartitionResult(topic=topic, partition=partition, error_code=error_code)
-
-
-def _key(group_id: str, result: PartitionResult) -> OffsetKey:
-    return OffsetKey(group_id=group_id, topic=result.topic, partition=result.partition)
