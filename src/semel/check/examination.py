@@ -73,6 +73,7 @@ class Examination:
                 for query in self.queries
                 if _told(query, "startingOffsets") and (places := named_starts(query))
             },
+            # A pipeline's name is its sink's transactional id, and the name of its ledger's group.
             transactional_ids=[
                 *self.transactional_ids,
                 *(name for name in written if name and name != COMPUTED_NAME),
@@ -95,5 +96,6 @@ def _told(query: QueryFacts, option: str) -> str:
 
 def verdict_of(findings: list[Finding]) -> Verdict:
     """The worst of those that count; nothing at all, or nothing that was not ignored, shows nothing."""
+    # Known findings and warnings stay in, as held: they were looked at, which is more than nothing.
     judged = [finding for finding in findings if finding.standing is not Standing.IGNORED]
     return Verdict.worst(finding.verdict if finding.counts else Verdict.HELD for finding in judged)

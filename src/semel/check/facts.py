@@ -148,6 +148,7 @@ class QueryFacts:
         key = name.lower()
         if key in self.unread:
             raise FactMissing(f"{name} is {self.unread[key]}")
+        # Part of the options comes from elsewhere, and this one may be among them: its default must not be assumed.
         if self.elsewhere and key not in self.options:
             raise FactMissing(f"{name} may be set: {self.elsewhere}")
         return self.options.get(key, default)
@@ -195,6 +196,7 @@ class Facts:
         for topic in (*self.topics.values(), *self.internal.values()):
             if isinstance(topic.partitions, Unknown):
                 return False
+            # A broker that is down is in no list of brokers, but replicas on it show that it belongs to the cluster.
             seen |= {broker for one in topic.partitions for broker in one.replicas}
         return len(seen) == 1
 

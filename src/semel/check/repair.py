@@ -20,6 +20,7 @@ def plan_repairs(findings: Iterable[Finding]) -> dict[str, dict[str, str]]:
     wanted: dict[str, dict[str, str]] = {}
     for finding in findings:
         kind, _, name = finding.subject.partition(" ")
+        # A warning is repaired too. What is ignored or in the baseline was accepted by somebody and stays as it is.
         if kind == About.TOPIC and finding.alter and finding.standing is Standing.COUNTED:
             wanted.setdefault(name, {}).update(finding.alter)
     return wanted

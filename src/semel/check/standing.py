@@ -62,6 +62,7 @@ class Baseline:
 
     def gone(self, findings: Iterable[Finding]) -> list[str]:
         """What the baseline has and this run has not: it was repaired, or was not looked at."""
+        # Also of rules that are ignored now: ignoring repairs nothing, so those are not gone.
         now = {_key(one) for one in findings}
         return sorted(f"{rule} {subject}" for rule, subject, verdict, found in self.keys - now)
 
@@ -95,12 +96,14 @@ def read_baseline(path: str, guarantee: Guarantee) -> Baseline:
 def write_baseline(path: str, guarantee: Guarantee, findings: Sequence[Finding]) -> Baseline:
     """Write down what is broken or unknown now and not ignored; only a baseline is ever replaced."""
     file = Path(path)
+    # An empty file is what `mktemp` makes, and holds nothing that could be lost.
     if file.exists() and file.read_bytes().strip():
         _refuse_to_replace(file)
     noted = [one for one in findings if one.standing is not Standing.IGNORED and _is_noted(one)]
     keys = sorted({_key(one) for one in noted})
     rows = [dict(zip(("rule", "subject", "verdict", "found"), key, strict=True)) for key in keys]
     document = {"kind": KIND, "schema": SCHEMA, "guarantee": guarantee.value, "findings": rows}
+    # Written beside it and renamed: a full disk must not leave half a baseline in place of a whole one.
     beside = file.with_name(f"{file.name}.new")
     beside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     beside.replace(file)
@@ -123,5 +126,6 @@ def _is_noted(finding: Finding) -> bool:
 
 
 def _key(finding: Finding) -> Key:
+    # "client conf.properties", "topic orders": the first word says what the subject is.
     in_file = finding.subject.partition(" ")[0] in IN_FILES
     return (finding.rule, finding.subject, finding.verdict.value, finding.found if in_file else "")

@@ -103,6 +103,7 @@ class ClusterFacts:
         return self._ask(lambda cluster, deadline: open_at(cluster, places, deadline))
 
     def _deadline(self) -> Deadline:
+        # A share of the whole: one broker that does not answer must not use up the time for all other facts.
         return self._whole.within_ms(self._fact_ms_max)
 
     def _ask(self, question: Callable[[WireCluster, Deadline], T]) -> T | Unknown:
@@ -120,6 +121,7 @@ class ClusterFacts:
 
     def _plain_topic(self, name: str) -> TopicFacts:
         partitions = self._partitions(name)
+        # The settings of a topic that does not exist would be an error, and say nothing about it.
         settings = {} if partitions == () else self._settings(ResourceKind.TOPIC, name)
         return TopicFacts(name=name, partitions=partitions, settings=settings)
 
@@ -161,9 +163,11 @@ class ClusterFacts:
     def _positions(
         self, group: str, topics: dict[str, TopicFacts], cluster: WireCluster, deadline: Deadline
     ) -> dict[TopicPartition, Position]:
+        # Not `require_stable`: a transaction that is under way may move it, but until then the group stands here.
         found = committed_offsets(cluster, group, deadline=deadline, require_stable=False)
         committed = {place: row.offset_next for place, row in found.items() if not topics or place.topic in topics}
         starts = list_offsets(cluster, dict.fromkeys(committed, EARLIEST), deadline=deadline)
+        # The end of the log itself: retention deletes what an open transaction still hides, too.
         ends = list_offsets(
             cluster, dict.fromkeys(committed, LATEST), deadline=deadline, isolation=Isolation.READ_UNCOMMITTED
         )

@@ -79,6 +79,7 @@ def _client(path: str, written: Written, library: str | None) -> ClientFacts:
     elif written.library:
         known, because = Library.parse(written.library), written.because
     else:
+        # Nobody says it, so the spelling decides: many names belong to one library alone.
         known = guess_library(values)
         because = "assumed: no name belongs to another library" if known.name == "java" else "told by the names"
     settings = read_settings(
@@ -135,6 +136,7 @@ def _role(text: str, path: str) -> Role:
 
 def _are_settings(names: Iterable[str]) -> bool:
     """Whether a dict in a program holds settings of a client. A single word such as `debug` can mean anything."""
+    # Near misses count too: a misspelt name is what rule S047 is about, and must not make the dict invisible.
     librdkafka = Library.parse("librdkafka")
     every = [name.removeprefix(SPARK_PREFIX) for name in names]
     return "acks" in every or any(
@@ -174,6 +176,7 @@ def _is_program(text: str, path: str, is_settings: Callable[[Iterable[str]], boo
         tree = parse_python(text, path)
     except ConfigError:
         return False
+    # `name = value` lines of properties often parse as Python; a program imports something or makes a dict.
     imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
     return imports or bool(read_python(tree, path, is_settings))
 
@@ -185,9 +188,11 @@ def contents(path: str) -> str:
             raw = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
         else:
             with Path(path).open("rb") as file:
+                # One byte more than allowed says that there is more, also for a pipe, which has no size to ask for.
                 raw = file.read(FILE_BYTES_MAX + 1)
         if len(raw) > FILE_BYTES_MAX:
             raise ConfigError(f"{_shown(path)} is larger than a file of settings can be")
+        # Editors on Windows put a mark before the text, which would become part of the first name.
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
@@ -241,6 +246,7 @@ def parse_properties(text: str, path: str) -> Written:
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
     for number, line in _whole_lines(text):
+        # Whichever comes first ends the name, as in Java: a value may have the other one in it, as addresses do.
         places = [place for mark in "=:" if (place := line.find(mark)) >= 0]
         if not places:
             raise ConfigError(f"{path}:{number}: there is no = in this line", you_want="name=value")

@@ -55,6 +55,7 @@ class _Reader:
     def run(self, body: Sequence[ast.stmt], names: Names, *, sometimes: bool, function: str = "") -> None:
         """Follow statements in their order; `sometimes` when it is not sure that they happen."""
         for statement in body:
+            # Calls first: `conf = make(conf)` calls with what `conf` was before this statement.
             for call in calls_in(statement):
                 self._call(call, names, sometimes=sometimes)
             for walrus in _walruses(statement):
@@ -90,11 +91,13 @@ class _Reader:
         match statement:
             case ast.With(body=body) | ast.AsyncWith(body=body):
                 self.run(body, names, sometimes=sometimes, function=function)
+            # `if __name__ == "__main__"` is what happens when the file is run, which is what is asked about.
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__")), body=body):
                 self.run(body, names, sometimes=sometimes, function=function)
             case _:
                 if isinstance(statement, ast.For | ast.AsyncFor):
                     self._assign(statement.target, Computed("the variable of a loop"), names, sometimes=True)
+                # Each branch may be skipped, a loop's body too, so what is set inside holds only sometimes.
                 for body in _branches(statement):
                     self.run(body, names, sometimes=True, function=function)
 
@@ -110,6 +113,7 @@ class _Reader:
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             names |= {one.arg: Computed(f"an argument at line {node.lineno}") for one in given}
             self.run(node.body, names, sometimes=False, function=node.name)
+            # What `__init__` puts into `self` is there for the methods that come after it.
             around |= {name: value for name, value in names.items() if name.startswith("self.")}
 
     def _assign(self, target: ast.expr, value: object, names: Names, *, sometimes: bool) -> None:
@@ -147,6 +151,8 @@ class _Reader:
                 return
         origin = self._origin(call.func)
         package, shown = origin.partition(".")[0], origin.rpartition(".")[2]
+        # Neither is judged: semel's own classes refuse wrong settings themselves, and an admin client sends and reads no
+        # records. Their dicts are taken all the same, or they would be judged as if they stood there for themselves.
         if package == OWN_PACKAGE or "AdminClient" in shown:
             self._take(call, names)
             return
@@ -154,8 +160,10 @@ class _Reader:
         role = next((role for role in Role if shown.endswith(role.capitalize())), None)
         if role is None or not library:
             return
+        # confluent-kafka takes a dict; the first arguments of the others are topics, and their settings are keywords.
         dicts = call.args if library == "librdkafka" else []
         made = dict_of_arguments(call, dicts, names)
+        # A class of this name without any settings is hardly a client.
         if not call.args and not call.keywords:
             return
         argument = dotted(dicts[0]) if dicts else ""
@@ -182,6 +190,7 @@ class _Reader:
         """The clients, then the dicts that no call has taken and that hold settings; each with a name of its own."""
         loose: dict[int, tuple[str, DictValue]] = {}
         for name, value in self.named:
+            # One dict may have several names: the first one stands for it.
             if value.serial not in self.taken and self.is_settings(value.values):
                 loose.setdefault(value.serial, (name, value))
         imported = {

@@ -54,6 +54,7 @@ class DictValue:
     def take_in(self, other: object, line: int) -> None:
         """Update from another dict; one that is not known may have replaced every entry so far."""
         if isinstance(other, DictValue):
+            # What is not known in the other dict may hide any of the names that were set before.
             if other.elsewhere:
                 self.lose_track(other.elsewhere)
             self.values |= other.values
@@ -122,6 +123,7 @@ def _dict_of(node: ast.Dict, names: Names) -> DictValue:
             made.take_in(value_of(value, names), value.lineno)
             continue
         name, found = value_of(key, names), value_of(value, names)
+        # librdkafka applies these to every topic, so they count as settings of the client itself.
         if name == NESTED and isinstance(found, DictValue):
             made.take_in(found, value.lineno)
         elif isinstance(name, str):
@@ -136,6 +138,7 @@ def _formatted(node: ast.JoinedStr, names: Names, computed: Computed) -> object:
     plain = all(isinstance(part, str | int) for part in parts)
     if plain and not any(isinstance(part, ast.FormattedValue) and part.format_spec for part in node.values):
         return "".join(map(str, parts))
+    # Not known, but not empty: enough for a rule that only asks whether, say, a transactional id is set.
     return replace(computed, filled=any(isinstance(part, ast.Constant) and part.value for part in node.values))
 
 
@@ -144,6 +147,7 @@ def _combined(left: object, operator: ast.operator, right: object, computed: Com
         both = left.copy()
         both.take_in(right, left.line)
         return both
+    # A text that is added to itself line after line would soon fill the memory.
     if isinstance(operator, ast.Add) and (isinstance(left, str) or isinstance(right, str)):
         if isinstance(left, str) and isinstance(right, str) and len(left) + len(right) < TEXT_LENGTH_MAX:
             return left + right
@@ -155,6 +159,7 @@ def _combined(left: object, operator: ast.operator, right: object, computed: Com
 
 
 def _entry(owner: object, key: object, computed: Computed) -> object:
+    # Even an entry that was seen may have been replaced by what was not.
     if isinstance(owner, DictValue) and isinstance(key, str) and not owner.elsewhere:
         return owner.values.get(key, computed)
     return computed

@@ -44,6 +44,7 @@ def open_at(
 def _open_at(cluster: WireCluster, place: TopicPartition, start: int, log_start: int, deadline: Deadline) -> int | None:
     open_ones: dict[int, int] = {}
     offset = max(log_start, start - LOOK_BACK)
+    # Only headers are looked at, and only so far back: a transaction that wrote nothing in between is not seen.
     while offset < start:
         fetched = fetch(
             cluster,
@@ -58,6 +59,7 @@ def _open_at(cluster: WireCluster, place: TopicPartition, start: int, log_start:
         for header in headers:
             if header.base_offset >= start or not header.is_transactional:
                 continue
+            # A marker ends the transaction of its producer, whichever way it was decided.
             if header.is_control:
                 open_ones.pop(header.producer_id, None)
             else:
