@@ -138,6 +138,7 @@ class ApacheCluster:
                 self._format(node, cluster_id)
             for node in self.nodes:
                 self.start_node(node.id)
+            # After all were started: KRaft needs most of the nodes to elect a controller, so none is ready alone.
             self.wait_until_ready()
             self._set_up()
         except BaseException:
@@ -178,6 +179,7 @@ class ApacheCluster:
         node.folder.mkdir(parents=True, exist_ok=True)
         # Written at every start: ports and settings are those of this start, not of the one that made the folder.
         (node.folder / "server.properties").write_text(self._properties(node))
+        # Formatting again would be refused, and with another cluster id the node would not start.
         if (node.folder / META_FILE).exists():
             return
         command = self._java(
@@ -203,13 +205,16 @@ class ApacheCluster:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(node.folder / "logs"),
             "offsets.topic.replication.factor": factor,
+            # Not 50, as by default: each has files to open on every node, and more of them show nothing more.
             "offsets.topic.num.partitions": "8",
             "transaction.state.log.replication.factor": factor,
             "transaction.state.log.min.isr": "1" if factor == "1" else "2",
             "transaction.state.log.num.partitions": "8",
             "share.coordinator.state.topic.replication.factor": factor,
             "share.coordinator.state.topic.min.isr": "1",
+            # 3 s otherwise, before the first member of any group is given its partitions.
             "group.initial.rebalance.delay.ms": "0",
+            # 128 MiB otherwise, of a heap that has 512.
             "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),
             **self._config,
         }
@@ -307,6 +312,7 @@ class ApacheCluster:
         for node in self.nodes:
             # A process that stands still takes no other signal than SIGKILL.
             self._signal(node, signal.SIGCONT)
+            # A clean stop takes seconds and only matters to data that stays.
             self._end(node, signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)

@@ -149,6 +149,7 @@ def fetch_unverified(coordinate: Coordinate, folder: Path, *, transitive: bool) 
 
 def class_path(*jar_sets: JarSet) -> str:
     """Fetch the sets and join them for `java -cp`; a jar of the same file name is listed once."""
+    # The name has the version, so it is the same jar: sets share dependencies.
     jars = {jar.name: jar for jar_set in jar_sets for jar in jar_set.fetch()}
     return os.pathsep.join(map(str, jars.values()))
 

@@ -51,6 +51,7 @@ class PostgresServer:
         self._password = secrets.token_urlsafe(12)
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: ChildGuard | None = None
+        # Chosen once: clients go on with the same address after a crash and a start on the same data.
         (self.port,) = free_ports(1)
 
     @property
@@ -123,6 +124,7 @@ class PostgresServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C at the terminal is for the drill, which ends the server itself.
                 start_new_session=True,
                 user=self._uid,
                 group=self._gid,

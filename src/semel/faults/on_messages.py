@@ -48,6 +48,7 @@ class MessageFault(Fault, ABC):
         """Arm the hook."""
         times = None if self.times == EVERY else self.times
         hook = cluster.intercept(self.api, self.action, times=times, where=self._meets)
+        # Asked when the count is: requests are met long after this has returned.
         self._record.count_by(lambda: hook.fired)
         self._record.undo = lambda: cluster.intercepts.remove(hook)
 

@@ -51,12 +51,14 @@ class LocalWork:
             shares = [_share(rows, stage, number) for number in range(stage.tasks)]
             given = [self._run(stage, number, share, may_repeat) for number, share in enumerate(shares)]
         self.before_results()
+        # After the tasks: what they have staged or sent is there, and the sink has to deal with it.
         if self.failures:
             raise self.failures.pop(0)
         return [row for batches in given for batch in batches for row in batch.to_pylist()]
 
     def _run(self, stage: Stage, number: int, batches: list[pa.RecordBatch], may_repeat: bool) -> list[pa.RecordBatch]:
         found: list[pa.RecordBatch] = []
+        # All attempts write; the result of one is handed on, as Spark does.
         for _ in range(self.attempts if may_repeat else 1):
             found = list(stage.task(Task(number=number, attempt_id=next(_attempts)), iter(batches)))
         return found

@@ -73,6 +73,7 @@ class _Trial:
             guarantee=guarantee,
             offsets={self._source: (number + 1) * ROWS},
             offsets_before={self._source: number * ROWS},
+            # The hardest case: a driver that was started again cannot know whether this micro-batch was run before.
             is_replay=True,
         )
 
@@ -102,6 +103,7 @@ class _Trial:
         """The rows of a micro-batch, in two tasks."""
         first = (micro_batch.offsets_before or {})[self._source]
         end = (micro_batch.offsets or {})[self._source]
+        # Two tasks, so that a sink that takes the result of one only is found out.
         middle = (first + end) // 2
         batches = [_rows(first, middle), _rows(middle, end)]
         return LocalWork(batches=[batch for batch in batches if batch.num_rows], columns=COLUMNS)
@@ -115,6 +117,7 @@ class _Trial:
 
     def refuse(self, micro_batch: MicroBatch, *, has_state: bool = False) -> None:
         """This must be refused, and nothing be written."""
+        # Not only the number: rows in the place of others are written rows too.
         before = sorted(map(str, self._output.read()))
         session, work = self.open(), self.work(micro_batch)
         work.has_state = has_state

@@ -97,6 +97,7 @@ class VirtualDisk:
         """Remove a folder and all below it."""
         folder = PurePosixPath(path)
         self._need_folder(folder)
+        # A file that is open keeps its inode: who has it goes on, as on a real disk.
         self._files = {key: inode for key, inode in self._files.items() if folder not in key.parents}
         self._folders = {key for key in self._folders if key != folder and folder not in key.parents}
 
@@ -136,6 +137,7 @@ class VirtualDisk:
         target = cast("VirtualFile", file)
         target.check_open()
         begun = target.inode.begin_sync()
+        # Counted for the same reason as refused writes: what nobody felt has shown nothing.
         self.slow_syncs += 1 if self.sync_delay_ms else 0
         try:
             await asyncio.sleep(self.sync_delay_ms / 1000)
@@ -173,6 +175,7 @@ class VirtualDisk:
     def _reserve(self, more_bytes: int) -> None:
         # The sum over all files is computed only where there is a limit, since appends are many.
         if self.capacity_bytes < UNLIMITED_BYTES and self._used_bytes() + more_bytes > self.capacity_bytes:
+            # Counted, so that a full disk that nobody wrote to is not taken for a fault that was felt.
             self.refused_writes += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -110,6 +110,7 @@ class VirtualNetwork:
         def is_held(pipe: Pipe) -> bool:
             if (source, target) not in self._splits:
                 return False
+            # Asked for each piece that is due: what was sent before a split and has not arrived waits as well.
             self._held[pipe] = None
             return True
 
@@ -159,6 +160,7 @@ class VirtualHost:
         """Run `serve` for each connection, then close it; port 0 means any."""
         _check(port, ssl_context)
         if self._resolve(host) != self.name:
+            # As on a machine whose address it is not: a broker with a wrong `host` must not seem to work here.
             raise EnvironmentFailure(f"cannot listen on {host}:{port}", because=f"this host is {self.name!r}")
         tasks = ConnectionTasks(serve, connections_max=connections_max)
         listener = VirtualListener(

@@ -151,8 +151,8 @@ class _Reader:
                 return
         origin = self._origin(call.func)
         package, shown = origin.partition(".")[0], origin.rpartition(".")[2]
-        # Neither is judged: semel's own classes refuse wrong settings themselves, and an admin client sends and reads no
-        # records. Their dicts are taken all the same, or they would be judged as if they stood there for themselves.
+        # Neither is judged: semel's own classes refuse wrong settings, and an admin client sends and reads no records.
+        # Their dicts are taken all the same, or they would be judged as if no call had them.
         if package == OWN_PACKAGE or "AdminClient" in shown:
             self._take(call, names)
             return
