@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     if options.fix and options.yes:
         _repair(examination, findings)
         findings = _judged(options, examination, ignored, baseline)
+    # After the repairs: what was repaired just now is not to be known for ever.
     if options.write_baseline:
         baseline = _write_baseline(options.write_baseline, guarantee, findings)
         findings = baseline.mark(findings)
@@ -192,6 +193,7 @@ def _print(options: argparse.Namespace, report: Report) -> None:
             print(render_findings(report.findings))
             for command in report.commands:
                 print(f"# would change:\n{command}")
+    # Those formats have no place for them, and stdout is theirs alone.
     if options.format in (Format.SARIF, Format.JUNIT):
         for command in report.commands:
             narrate(f"would change: {command}")

@@ -63,6 +63,7 @@ def _start(options: argparse.Namespace) -> ExitCode:
     from semel.engine.running import Claim, Running
     from semel.world.clock import RealClock
 
+    # Before anything is started: of two starts with one name only one may come to open ports and folders.
     claim = Claim(options.name)
     try:
         with _stopping_signals() as stopped, make_cluster(options) as cluster, _controlled(cluster) as control:
@@ -143,9 +144,11 @@ def _stopping_signals() -> Iterator[threading.Event]:
 def _start_detached(options: argparse.Namespace) -> ExitCode:
     from semel.engine.running import find, open_log
 
+    # Here and not only in the child: what it prints goes to a log file that nobody looks at yet.
     cluster_options.check(options)
     if find(options.name) is not None:
         raise EnvironmentFailure(f"a cluster named {options.name!r} runs already", next_command="semel cluster status")
+    # The child runs in the foreground of its own session, so the terminal's Ctrl-C does not reach it.
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     with open_log(options.name) as output:
         child = subprocess.Popen(  # noqa: S603  (ourselves, with the same arguments)

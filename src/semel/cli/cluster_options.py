@@ -202,6 +202,7 @@ def read_users(path: Path) -> Mapping[str, str]:
     """Users and passwords from a file that only its owner can read; nothing of it is in an error."""
     try:
         with path.open("rb") as file:
+            # Of the file that is open: what its name stands for may change between a look and the reading.
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > USERS_BYTES_MAX:
                 raise ConfigError(f"{path} is no file of users", you_want=USERS_EXAMPLE)
@@ -220,6 +221,7 @@ def read_users(path: Path) -> Mapping[str, str]:
         if not line.strip() or line.startswith("#"):
             continue
         name, equals, password = line.partition("=")
+        # Never the line itself in the error: it has a password.
         if not equals or not name.strip() or not password or name.strip() in users:
             wrong = "a name comes twice" if name.strip() in users else "no name and password"
             raise ConfigError(f"{path}, line {number}: {wrong}", you_want=USERS_EXAMPLE)

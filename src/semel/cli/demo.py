@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semel.cli.exit_code import ExitCode
+from semel.cli.exit_code import ExitCode, code_of
 from semel.cli.output import Format, add_format, narrate, print_json, render_table
 from semel.cli.shell import interrupted_by_sigterm
 from semel.errors import MissingExtraError
@@ -70,15 +70,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     else:
         print(_render(runs))
     _explain(runs)
-    return judge([one.verdict for one in runs])
-
-
-def judge(verdicts: list[ExitCode]) -> ExitCode:
-    """Broken goes before unknown, unknown before held."""
-    for worst in (ExitCode.BROKEN, ExitCode.UNKNOWN):
-        if worst in verdicts:
-            return worst
-    return ExitCode.HELD
+    return code_of([one.verdict for one in runs])
 
 
 def _run_killed(guarantee: Guarantee, orders: int, folder: Path) -> Run:
@@ -88,6 +80,7 @@ def _run_killed(guarantee: Guarantee, orders: int, folder: Path) -> Run:
     from semel.engine.embedded import Cluster
 
     folder.mkdir()
+    # Rounded up, so that the last micro-batch is the smaller one and none comes after it.
     per_micro_batch = -(-orders // MICRO_BATCHES)
     with (
         Cluster(brokers=3, topics=demo_orders.TOPICS, data=folder / "brokers") as cluster,

@@ -93,6 +93,7 @@ def started(
             stderr=output,
             text=True,
             cwd=folder,
+            # A driver that is killed removes nothing: what it leaves goes with the folder of the demo.
             env={**os.environ, **spark_environment(), "TMPDIR": str(folder)},
             start_new_session=True,
         )
@@ -118,9 +119,11 @@ def session_members(leader: int) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
+            # Behind the last bracket: a program's name, which stands in brackets, may have blanks and brackets itself.
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
+        # A zombie runs no more; its parent has only not asked for it yet.
         if int(fields[3]) == leader and fields[0] != "Z":
             found.append(int(entry.name))
     return found

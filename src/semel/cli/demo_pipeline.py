@@ -101,13 +101,14 @@ def _options() -> argparse.Namespace:
 
 def _reporter(stop_after: int) -> OnStep:
     """Tell every step; wait to be killed between writing rows and committing them."""
-    begun = 0
+    number = 0
 
     def report(step: CommitStep) -> None:
-        nonlocal begun
-        begun += step is CommitStep.LEDGER_READ
-        print(begun, step, flush=True)
-        if step is CommitStep.ROWS_WRITTEN and begun == stop_after:
+        nonlocal number
+        # Every micro-batch begins with a look at the ledger; its id would go on counting after a restart.
+        number += step is CommitStep.LEDGER_READ
+        print(number, step, flush=True)
+        if step is CommitStep.ROWS_WRITTEN and number == stop_after:
             threading.Event().wait(KILL_WAIT_S_MAX)
 
     return report

@@ -73,6 +73,7 @@ def examine_all() -> list[Diagnosis]:
 def examine_python() -> Diagnosis:
     """The interpreter that runs semel."""
     found = f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})"
+    # Offsets and times are 64 bits, and the kernels work with addresses of that size.
     if sys.maxsize < 2**63 - 1:
         return Diagnosis("python", Level.PROBLEM, f"{found}, 32 bits", "install a 64-bit Python")
     return Diagnosis("python", Level.OK, found)

@@ -83,6 +83,7 @@ def _report(error: Exception, *, debug: bool) -> ExitCode:
         case OSError():
             text, code = str(error), ExitCode.ENVIRONMENT
         case _:
+            # Nobody knows what it means, so nothing is claimed, and the traceback is what a report of it needs.
             text, code, debug = f"internal error: {error!r}", ExitCode.UNKNOWN, True
     if debug:
         traceback.print_exception(error)
@@ -103,6 +104,7 @@ def _dispatch(commands: Sequence[Command], arguments: list[str]) -> int:
     if chosen.command is None:
         root.print_help(sys.stderr)
         return ExitCode.USAGE
+    # Two parsers, one after the other: only the module of the chosen command is imported, and `--help` stays quick.
     command, rest = find_command(commands, [chosen.command, *chosen.arguments])
     options = parser_of(command).parse_args(rest)
     return int(importlib.import_module(command.module).run(options))
@@ -146,6 +148,7 @@ def _add_debug(parser: argparse.ArgumentParser) -> None:
 def find_command(commands: Sequence[Command], words: list[str]) -> tuple[Command, list[str]]:
     """The command that the first words name, the longest name first; and the words behind it."""
     by_name = {command.name: command for command in commands}
+    # `drill replay` is a command of its own, and so is `drill`.
     for length in (2, 1):
         if (found := by_name.get(" ".join(words[:length]))) is not None:
             return found, words[length:]

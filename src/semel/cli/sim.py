@@ -112,6 +112,7 @@ def _run_many(options: argparse.Namespace) -> ExitCode:
     seeds = range(options.first, options.first + (100 if options.seeds is None else options.seeds))
     began = time.perf_counter()
     summaries: list[Summary] = []
+    # Where workers run the seeds this process only waits for them, and Ctrl-C is an exception as everywhere.
     here = _ended_by_interruption(lambda: _interrupted(summaries, len(seeds)))
     with here if runs_here(seeds, jobs=options.jobs) else nullcontext():
         try:

@@ -79,6 +79,7 @@ class Staging:
         return TaskMessage(
             staging=self.name,
             results=results,
+            # A task knows its query and micro-batch; the process that commits is told neither, and compares.
             query_id=context.getLocalProperty(QUERY_ID) or "",
             micro_batch_id=int(context.getLocalProperty(MICRO_BATCH_ID) or 0),
         )
@@ -167,12 +168,14 @@ class WritingSource(DataSource):
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what Spark keeps is pickled."""
+        # What Spark keeps, it keeps pickled: a source that comes out of a pickle is the kept one.
         return {**self.__dict__, "is_kept": True}
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """For `df.writeStream`; tasks get a writer that knows what to do, the one that commits looks by itself."""
         with without_traceback():
             options = self._options(streaming=True, overwrite=overwrite)
+            # Only for its check: a checkpoint that this process cannot read is refused before any task has run.
             LocalCheckpoint.of(options.checkpoint)
             columns = columns_of(schema)
             staging = None if self.is_kept else Staging.of(options, columns)

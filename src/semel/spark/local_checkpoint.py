@@ -74,6 +74,7 @@ def read_file(folder: Path, name: str) -> str | None:
 def replace_file(path: Path, text: str) -> None:
     """Write a file in place of the one that may be there."""
     path.parent.mkdir(exist_ok=True)
+    # First: a crash in between leaves a file without a checksum, which Hadoop reads; not one with a wrong checksum.
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     draft = path.with_name(f".{path.name}.semel.tmp")
     with draft.open("w", encoding="utf-8") as file:
@@ -81,6 +82,7 @@ def replace_file(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    # The new name is durable only when the folder is.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

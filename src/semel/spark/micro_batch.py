@@ -113,6 +113,7 @@ class MicroBatchRun:
         """Run the job; refused when attempts wrote that may not."""
         if plan.attempts is Attempts.ANY:
             return self._run_stages(plan)
+        # A task cannot see that its stage runs again; Spark's status of the job tells afterwards.
         with JobWatch(self.rows.sparkSession.sparkContext) as watch:
             results = self._run_stages(plan)
         if plan.attempts is Attempts.SINGLE:

@@ -98,9 +98,11 @@ def commit_staged(
     """Make the staged rows visible, once."""
     session = options.sink.open(options.pipeline)
     try:
+        # A micro-batch without rows has no tasks, and stages nothing.
         if told:
             session.expect(told[0].staging)
         written = Commit(session=session, micro_batch=micro_batch, work=work, on_step=on_step).execute()
+        # Skipped, since the ledger has it. What a sink does not take into a transaction stays no part of the output.
         if not written and work.rows:
             session.drop(told[0].staging)
             # This process is a worker, whose loggers nobody has set up; what it writes here reaches the driver's log.
