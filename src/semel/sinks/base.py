@@ -142,11 +142,25 @@ class Stage:
     task: StageTask
     """Picklable: it is sent to every task."""
     gives: str
-    """The columns that it gives, as Spark writes a schema."""
+    """The columns that it gives, as Spark writes a schema; `arrow_schema` makes Arrow's of it."""
     tasks: int | None = None
     """How many tasks there are at most; None: as many as the rows come in."""
     by: str | None = None
     """In a second stage: the column of the first that says which task gets a row. None: this is the first."""
+
+
+def arrow_schema(gives: str) -> pa.Schema:
+    """`Stage.gives` for Arrow: Spark refuses the batches of a task that have other columns or types."""
+    import pyarrow as pa  # noqa: PLC0415  (tasks have it loaded; the driver's commands need none of it)
+
+    types: dict[str, pa.DataType] = {
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+    }
+    columns = [column.split() for column in gives.split(",")]
+    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
 
 
 class Attempts(Enum):

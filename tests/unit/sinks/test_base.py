@@ -1,9 +1,10 @@
 """E2: what the driver makes of the tasks' reports before it commits."""
 
+import pyarrow as pa
 import pytest
 
 from semel.errors import SinkError
-from semel.sinks.base import CommitStep
+from semel.sinks.base import CommitStep, arrow_schema
 from semel.sinks.kafka.stages import Written, check_written
 from semel.wire.topology import TopicPartition
 
@@ -30,6 +31,12 @@ def test_two_writers_of_one_partition_are_refused() -> None:
     rows = [Written(task=0, target=P0, records=3), Written(task=1, target=P0, records=4)]
     with pytest.raises(SinkError, match="tasks 0 and 1 both wrote to out-0"):
         check_written(7, rows)
+
+
+def test_what_a_stage_gives_is_said_once_for_spark_and_for_arrow() -> None:
+    names, types = ["a", "b", "c", "d"], [pa.int32(), pa.int64(), pa.string(), pa.binary()]
+    fields = [pa.field(name, kind) for name, kind in zip(names, types, strict=True)]
+    assert arrow_schema("a int, b long, c string, d binary") == pa.schema(fields)
 
 
 def test_the_order_of_steps() -> None:

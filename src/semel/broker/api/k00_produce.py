@@ -176,6 +176,8 @@ def _look_at_header(write: Write) -> None:
         return
     try:
         write.header = first_header(write.records)  # kept if more follows: it says whose transaction this is
+        # The append asks this again, of every record set from a client. Here it comes before the question to
+        # the coordinator: a partition whose records are refused anyway must not become part of a transaction (T5).
         check_alone(write.records, write.header)
     except AppendRefused as refused:
         write.fail(ErrorCode(refused.code), refused.summary)

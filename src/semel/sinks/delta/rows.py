@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from semel.errors import ConfigError
-from semel.sinks.base import Batches, Task
+from semel.sinks.base import Batches, Task, arrow_schema
 from semel.sinks.delta.place import Place
 
 RESULT = "task int, file string, bytes long, records long, partition string"
@@ -31,14 +31,7 @@ GROUP_BYTES_MIN = 16 << 20
 # room; the library's own limit is so high that small row groups never reach it.
 DICTIONARY_BYTES_MAX = 64 << 10
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_FIELDS: dict[str, pa.DataType] = {
-    "task": pa.int32(),
-    "file": pa.string(),
-    "bytes": pa.int64(),
-    "records": pa.int64(),
-    "partition": pa.string(),
-}
-_SCHEMA = pa.schema(_FIELDS)
+_SCHEMA = arrow_schema(RESULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

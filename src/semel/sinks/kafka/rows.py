@@ -27,6 +27,7 @@ from semel.errors import ConfigError
 from semel.protocol.arrow_types import ArrowArray, ArrowColumn, buffer_of
 from semel.protocol.columns import NO_PARTITION, EncodedBatches, encode_columns, partition_keys, rows_by_partition
 from semel.protocol.compression import Codec
+from semel.sinks.base import arrow_schema
 from semel.sinks.kafka.arrivals import SUMMARY, Arrivals
 from semel.sinks.kafka.targets import Targets
 from semel.wire.cluster import WireCluster, shared_cluster
@@ -42,22 +43,10 @@ TARGET_BYTES = 1 << 19
 # A batch crosses the shuffle in pieces of rows' size: Spark may count them as it counts rows, without weighing them.
 PIECE_BYTES = 2 << 10
 
-_ENCODED: dict[str, pa.DataType] = {
-    "writer": pa.int32(),
-    "target": pa.int32(),
-    "task": pa.int32(),
-    "number": pa.int64(),
-    "total": pa.int64(),
-    "piece": pa.binary(),
-}
-_RESULT: dict[str, pa.DataType] = {
-    "task": pa.int32(),
-    "target": pa.int32(),
-    "records": pa.int64(),
-    "row_bytes_max": pa.int64(),
-}
-ENCODED_SCHEMA = pa.schema(_ENCODED)
-RESULT_SCHEMA = pa.schema(_RESULT)
+# What the stages give.
+ENCODED = "writer int, target int, task int, number long, total long, piece binary"
+RESULT = "task int, target int, records long, row_bytes_max long"
+_ENCODED_SCHEMA, _RESULT_SCHEMA = arrow_schema(ENCODED), arrow_schema(RESULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +235,7 @@ def _end_rows(writers: int, task: int, counted: _Counter) -> pa.RecordBatch:
         {"writer": one, "target": SUMMARY, "task": task, "number": size, "total": rows, "piece": b""}
         for one, (size, rows) in enumerate([(counted.row_bytes_max, counted.rows)] + [(0, 0)] * (writers - 1))
     ]
-    return pa.RecordBatch.from_pylist(ends, schema=ENCODED_SCHEMA)
+    return pa.RecordBatch.from_pylist(ends, schema=_ENCODED_SCHEMA)
 
 
 def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int, number: int) -> pa.RecordBatch:
@@ -264,7 +253,7 @@ def _encoded_rows(encoded: EncodedBatches, target: int, writers: int, task: int,
         pa.array(np.repeat(np.diff(edges).astype(np.int64), pieces)),
         pa.Array.from_buffers(pa.binary(), count, [None, buffer_of(ends), pa.py_buffer(encoded.buffer)]),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=ENCODED_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=_ENCODED_SCHEMA)
 
 
 def produce_encoded(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -339,4 +328,4 @@ def _results(writer: RowWriter, task: int, written: dict[TopicPartition, int], c
         for target, records in written.items()
     ]
     rows.append({"task": task, "target": SUMMARY, "records": counted.rows, "row_bytes_max": counted.row_bytes_max})
-    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)
+    return pa.RecordBatch.from_pylist(rows, schema=_RESULT_SCHEMA)

@@ -13,13 +13,11 @@ from enum import StrEnum
 from semel.errors import SinkError
 from semel.sinks.base import Attempts, Batches, Results, RowOrder, Stage, Task, WritePlan
 from semel.sinks.kafka.arrivals import SUMMARY
-from semel.sinks.kafka.rows import RowWriter, encode_rows, produce_encoded, write_source, write_spread
+from semel.sinks.kafka.rows import ENCODED, RESULT, RowWriter, encode_rows, produce_encoded, write_source, write_spread
 from semel.sinks.kafka.targets import Targets
 from semel.wire.produce import ProducerIdentity
 from semel.wire.topology import TopicPartition
 
-ENCODED = "writer int, target int, task int, number long, total long, piece binary"
-RESULT = "task int, target int, records long, row_bytes_max long"
 # At least once: without a producer id brokers take a batch that is sent again as a new one.
 ANONYMOUS = ProducerIdentity(producer_id=-1, producer_epoch=-1)
 

@@ -14,12 +14,11 @@ from itertools import chain
 import pyarrow as pa
 
 from semel.errors import SinkError
-from semel.sinks.base import Batches, Task
+from semel.sinks.base import Batches, Task, arrow_schema
 from semel.sinks.postgres.connection import Address, library, quoted
 
 RESULT = "task int, staging string, records long"
-_FIELDS: dict[str, pa.DataType] = {"task": pa.int32(), "staging": pa.string(), "records": pa.int64()}
-_SCHEMA = pa.schema(_FIELDS)
+_SCHEMA = arrow_schema(RESULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
