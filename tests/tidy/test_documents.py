@@ -71,6 +71,15 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert_silent(dead)
 
 
+def test_every_file_that_the_design_walks_through_exists() -> None:
+    walks = text_of(ROOT / "docs" / "DESIGN.md").partition("## Paths through the code")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z0-9_]+(?:/[a-z0-9_*]+)+)`", walks))
+    homes = (PACKAGE, PACKAGE / "broker", ROOT)
+    assert len(named) >= 30
+    missing = [one for one in sorted(named) if not any([*home.glob(one), *home.glob(f"{one}.py")] for home in homes)]
+    assert missing == []
+
+
 def test_the_differences_page_has_a_section_for_every_api() -> None:
     names = request_names()
     assert names[22] == "InitProducerId"
