@@ -76,7 +76,7 @@ class ClusterSettings:
             )
         if self.advertised_host is None and self.host in EVERY_ADDRESS:
             raise ConfigError(
-                f"host={self.host!r} listens on every address, and none of them can be told to clients",
+                f"host={self.host!r} listens on every address, and none of them is an address for clients",
                 you_want="advertised_host= with the name or address by which they reach this machine",
             )
         if self.transaction_version not in TRANSACTION_VERSIONS:

@@ -35,7 +35,7 @@ RECORDS_MAX = 1_000_000
 SEED_MAX = 2**63 - 1
 DOES_NOT_APPLY = "does not apply"
 WORDS = ("planned", "writing", "state", "between", "forgotten")
-# What semel writes into the embedded cluster, and jobs pass on, is told apart by its value.
+# What semel writes into the embedded cluster, and jobs pass on, is recognised by its value.
 EMBEDDED_AUDIT = ("--map-left=id=string(value)", "--map-right=id=string(value)", "--key=id")
 
 

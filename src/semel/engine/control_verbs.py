@@ -1,4 +1,4 @@
-"""What a running cluster can be asked to do over its control socket, and what each verb needs to be told."""
+"""What a running cluster can be asked to do over its control socket, and which arguments each verb needs."""
 
 from __future__ import annotations
 

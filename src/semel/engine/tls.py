@@ -132,7 +132,7 @@ class Security:
     def client_settings(
         self, files: TlsFiles | None, *, user: str | None = None, mechanism: str | None = None
     ) -> dict[str, str]:
-        """What a client has to set, by librdkafka's names; the first user and mechanism unless told."""
+        """What a client has to set, by librdkafka's names; the first user and mechanism unless named."""
         settings = {"security.protocol": self.protocol} | _tls_settings(files)
         if self.users:
             name = user if user is not None else next(iter(self.users))

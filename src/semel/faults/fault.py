@@ -77,7 +77,7 @@ class Fault(ABC):
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """What it was told, by name; what is left out has its default."""
+        """Its settings by name; what is left out has its default."""
         told = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
         # Without what has its default, so that a written schedule stays readable.
         defaults = {one.name: one.default for one in fields(self) if one.init}

@@ -1,4 +1,4 @@
-"""What clients did and what they were told, and the laws that such a history must keep. Pure: no clock, no I/O."""
+"""What clients did and what they were answered, and the laws that such a history must keep. Pure: no clock, no I/O."""
 
 from semel.history.op import (
     Act,

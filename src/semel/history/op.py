@@ -1,4 +1,4 @@
-"""Ops: what one client did, what it was told, and when. A history is the list of them in the order they ended.
+"""Ops: what one client did, what it was answered, and when. A history is the list of them in the order they ended.
 
 Why: `invoked` and `returned` number the beginnings and ends of all ops of a run in one sequence, so "this was over
      before that began" is a comparison of two integers, and no clock is needed to judge.
@@ -128,7 +128,7 @@ Act = Send | EndTransaction | Own | Read | CommitOffset | FetchOffset | Replica 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One act of one client, from its beginning to its end; `error` is what it was last told."""
+    """One act of one client, from its beginning to its end; `error` is the last one that it was answered."""
 
     client: str
     act: Act

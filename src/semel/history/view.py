@@ -40,7 +40,7 @@ def ends_by_transaction(history: Sequence[Op]) -> dict[str, list[tuple[Op, EndTr
 
 
 def was_committed(ends: Sequence[tuple[Op, EndTransaction]]) -> bool:
-    """Whether the client was told that its transaction is committed."""
+    """Whether the client has the answer that its transaction is committed."""
     return any(end.commit and op.outcome is Outcome.OK for op, end in ends)
 
 

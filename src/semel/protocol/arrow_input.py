@@ -60,7 +60,7 @@ def input_column(column: ArrowColumn, count: int, name: str) -> BinaryInput:
     array = _as_binary(array, name)
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     validity, offsets, data = array.buffers()
-    # The validity bits cannot be sliced at a byte, so the kernel is told at which bit the slice begins.
+    # The validity bits cannot be sliced at a byte, so the kernel gets the bit at which the slice begins.
     return BinaryInput(_bytes(data), _offsets(offsets, array, wide), _bytes(validity), array.offset)
 
 

@@ -147,7 +147,7 @@ def read_header(
 
 def _too_short(buffer: Buffer, position: int, topic: str | None, partition: int | None) -> ProtocolError:
     left = max(0, len(buffer) - position)
-    # All formats have the magic byte at the same place, so an old batch can be told from a short one.
+    # All formats have the magic byte at the same place, so an old batch is not taken for a short one.
     if left > _MAGIC_AT and buffer[position + _MAGIC_AT] in (0, 1):
         return _wrong_magic(buffer[position + _MAGIC_AT], None, topic, partition)
     return CorruptBatchError(f"{left} bytes are too few for a batch header", topic=topic, partition=partition)

@@ -72,7 +72,7 @@ _DEFECT_TEXT = {
 class AbortedTransaction(NamedTuple):
     """An aborted transaction as Fetch lists it: its records start at `first_offset` or later.
 
-    The entry of the log's index, of the same name, has two more fields, which readers are not told.
+    The entry of the log's index, of the same name, has two more fields, which no answer to a reader has.
     """
 
     producer_id: int

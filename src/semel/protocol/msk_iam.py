@@ -18,7 +18,7 @@ _SIGNER = "aws-msk-iam-sasl-signer-python"
 def refuse_msk_iam(settings: Mapping[str, object], token_setting: str, *, prefix: str = "") -> None:
     """Raise ConfigError where settings ask for Amazon's Java classes; `token_setting` takes a function for tokens."""
     for name, value in settings.items():
-        # The value of sasl.jaas.config may have a password: only its name is told.
+        # The value of sasl.jaas.config may have a password: only its name is shown.
         is_mechanism = isinstance(value, str) and value.strip().upper() == _MECHANISM
         if is_mechanism or (isinstance(value, str) and _JAVA_PACKAGE in value):
             raise ConfigError(

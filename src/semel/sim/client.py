@@ -175,7 +175,7 @@ class Activity(ABC):
         self.stopping = False
 
     async def run(self) -> None:
-        """Work until told to stop, then settle."""
+        """Work until stopped, then settle."""
         while not self.stopping:
             await self.work()
             await self.client.pause(self.pace_ms)

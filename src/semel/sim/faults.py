@@ -114,11 +114,11 @@ class LoseMessages(Fault):
     hook: Hook | None = None
 
     async def inject(self) -> None:
-        """Arm a hook for a few messages; it is told when one is met."""
+        """Arm a hook for a few messages, and record when one is met."""
         api = self.rng.choice((None, *APIS))
         action = self.action()
         self.hook = self.stage.cluster.intercept(api, action, times=self.rng.integer(1, 3))
-        # Told when it fires and not when it is armed: a hook that meets nothing has broken nothing.
+        # Recorded when it fires and not when it is armed: a hook that meets nothing has broken nothing.
         self.hook.on_fire.append(lambda seen: self.tell(f"broker {seen.broker_id}, request {seen.api_key}: {action}"))
 
     def action(self) -> Action:

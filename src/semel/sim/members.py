@@ -1,4 +1,4 @@
-"""Members of a group: join, share the partitions, commit as they go, and start over whenever they are told to.
+"""Members of a group: join, share the partitions, commit as they go, and start over whenever a broker says so.
 
 What a member commits is always one above what the group had committed when it got the partition, or what it committed
 itself since; so the group's offsets rise as long as nobody of an older generation gets through.
@@ -105,7 +105,7 @@ class Member(Activity):
 
     async def _sync(self, generation: int, members: Sequence[str]) -> Joined | None:
         """The leader of the generation gives each member every n-th partition."""
-        # Only the leader has been told the members; for everybody else there are no shares to hand in.
+        # Only the leader has heard of the members; for everybody else there are no shares to hand in.
         shares = {name: range(number, len(self._places), len(members)) for number, name in enumerate(members)}
         request = SyncGroupRequest(
             group_id=self._group,

@@ -249,7 +249,7 @@ class SinkSession(ABC):
 
     @abstractmethod
     def prepare(self, results: Results) -> int:
-        """Check what the tasks told, and take it into the transaction; gives how many rows there are (E2)."""
+        """Check what the tasks reported, and take it into the transaction; gives how many rows there are (E2)."""
 
     @abstractmethod
     def write_ledger(self, micro_batch: MicroBatch) -> None:
@@ -355,7 +355,7 @@ class Sink(ABC):
     order_by: str | None
     """The column that the rows of a key are sorted by; None: they come as they are."""
     by_option: ClassVar[bool] = False
-    """Whether its user gives settings as options of a format; what the user is told speaks so."""
+    """Whether its user gives settings as options of a format; texts for the user speak so."""
 
     def words(self, **settings: object) -> str:
         """Settings of this sink as its user writes them."""

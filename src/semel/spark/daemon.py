@@ -3,7 +3,7 @@
 Use: `spark.python.daemon.module=semel.spark.daemon`.
 Why: every worker is a fork of the daemon, so what is imported here is paid for once per executor, not once per worker;
      without it the first micro-batch waits for numba in each of them. Only the kernels: pyarrow starts a thread when
-     it is imported, and a process with threads is not safe to fork. A failure to preload is told on stderr and is no
+     it is imported, and a process with threads is not safe to fork. A failure to preload is written to stderr and is no
      reason to have no workers: they would then load the kernels themselves, or say why they cannot.
      What is loaded here stays for good, so it is hidden from the garbage collector (`gc.freeze`): Spark's workers
      collect after every task, and would spend 40 ms each time on looking through the kernels' compiler.

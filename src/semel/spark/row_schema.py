@@ -2,8 +2,8 @@
 
     spark.readStream.format("semel").schema("key binary, value binary").options(...)
 
-Why: a Python data source is not told which columns a query uses, so all of them would cross to the JVM and become part
-     of every row there. A query that names the columns in a schema gets these and pays for no others.
+Why: Spark does not say to a Python data source which columns a query uses, so all of them would cross to the JVM and
+     become part of every row there. A query that names the columns in a schema gets these and pays for no others.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class SemelDataSource(DataSource):
 
 
 def writing_refusal() -> ConfigError:
-    """What `df.writeStream.format("semel")` is told."""
+    """The error of `df.writeStream.format("semel")`."""
     return ConfigError(
         'format("semel") reads; it does not write',
         you_want='semel.write_stream(df, semel.KafkaSink(options, "totals"), pipeline="totals", '

@@ -57,7 +57,7 @@ class StagedWork:
         """Spark counts by itself."""
 
     def has_no_rows(self) -> bool:
-        """Look at what the tasks told."""
+        """Look at what the tasks reported."""
         return self.rows == 0
 
     def drop_rows(self) -> int:
@@ -78,7 +78,7 @@ class StagedWork:
 
 
 def told_by(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    """What all tasks of a job told; refused when one of them told nothing, or they are not of one job."""
+    """What all tasks of a job reported; refused when one of them did not, or they are not of one job."""
     found = [one for one in messages if isinstance(one, TaskMessage)]
     if len(found) < len(messages) or len({one.staging for one in found}) > 1:
         raise SinkError(

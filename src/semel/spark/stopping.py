@@ -1,6 +1,6 @@
 """Makes the one error that Spark sees when a micro-batch fails: short, and recognisable when the query was stopped.
 
-Spark is told of an error in this function by text alone: Python's traceback, with those of all errors before it. When
+Spark hears of an error in this function by its text alone: Python's traceback, with those of all errors before it. When
 somebody has called `query.stop()`, Spark looks in that text for its own interruption, with a regular expression that
 begins with `LOOKED_FOR` and takes some of the thread's stack for each character behind it. The text of one failed call
 is long enough to end the thread with a StackOverflowError; a text without an interruption makes the stop a failure. So

@@ -38,7 +38,7 @@ DESCRIBE_VERSION_MAX = 5  # later ones call a group that does not exist an error
 class CommittedOffset:
     """What a group has committed for a partition: the next offset to read, and a note of who committed.
 
-    What clients are told. The embedded coordinator's class of this name holds the record and its place in the log.
+    What a coordinator answers. The embedded one's class of this name holds the record and its place in the log.
     """
 
     offset_next: int

@@ -130,7 +130,7 @@ def _token(source: str) -> str:
     module, _, function = source.partition(":")
     try:
         token = getattr(importlib.import_module(module), function)()
-    except Exception as error:  # noqa: BLE001  (somebody else's function; its error may hold a secret, so only its kind is told)
+    except Exception as error:  # noqa: BLE001  (somebody else's function; its error may hold a secret, so only its kind is shown)
         raise ConfigError(f"the OAuth token source {source} failed: {type(error).__name__}") from None
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise ConfigError(f"the OAuth token source {source} gave no token", you_want="a str in the form of RFC 6750")

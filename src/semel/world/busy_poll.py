@@ -23,12 +23,12 @@ class Loop(Protocol):
 
 
 class BusyPoll:
-    """One for each event loop, told of everything that arrives there."""
+    """One for each event loop; it hears of everything that arrives there."""
 
     __slots__ = ("_loop", "_now_ns", "_quiet_since_ns", "_streak", "is_polling")
 
     def __init__(self, loop: Loop, *, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        """Sleep as usual until told otherwise."""
+        """Sleep as usual until asked to poll."""
         self._loop = loop
         self._now_ns = now_ns
         self._quiet_since_ns = 0

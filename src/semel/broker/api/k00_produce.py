@@ -41,7 +41,7 @@ from semel.protocol.record_batch import BatchHeader
 
 ACKS_NONE = 0
 ACKS_ALL = -1
-# These refusals come before the log is looked at, so its start is not told, as in Apache Kafka.
+# These refusals come before the log is looked at, so its start is not in the answer, as in Apache Kafka.
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,

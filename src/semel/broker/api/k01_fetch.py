@@ -121,7 +121,7 @@ def _is_prefix(end: EpochEnd, last_fetched_epoch: int, fetch_offset: int) -> boo
 def _is_enough(rows: list[Row], min_bytes: int) -> bool:
     size = 0
     for _, _, data in rows:
-        # An error is told at once, and so is a log that parts: waiting would help nobody.
+        # An error is answered at once, and so is a log that parts: waiting would help nobody.
         if data.error_code or data.diverging_epoch.end_offset >= 0:
             return True
         size += _size(data)

@@ -70,7 +70,7 @@ async def answer(context: Context, request: ListOffsetsRequest) -> ListOffsetsRe
 async def _answer_once(
     context: Context, topic: str, same: list[ListOffsetsPartition], isolation_level: int
 ) -> ListOffsetsPartitionResponse:
-    # As in Apache Kafka. Two answers for one partition could not be told apart.
+    # As in Apache Kafka. Of two answers for one partition nobody could say which is which.
     if len(same) > 1:
         index = same[0].partition_index
         return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
@@ -123,7 +123,7 @@ async def _find(
         # Nothing is ever tiered here, so all of the log is local.
         case _ if timestamp in (EARLIEST, EARLIEST_LOCAL):
             first = log.log_start_offset
-            # An empty log has no record whose epoch could be told.
+            # An empty log has no record whose epoch could be answered.
             epoch = partition.leader_epoch if first == log.log_end_offset else log.epochs.epoch_at(first)
             return OffsetAndTimestamp(offset=first, timestamp_ms=-1, leader_epoch=epoch)
         case _ if timestamp == MAX_TIMESTAMP:

@@ -73,7 +73,7 @@ async def answer(context: Context, request: MetadataRequest) -> MetadataResponse
 
 
 def cluster_operations(context: Context) -> int:
-    """What the asker may do with the cluster, as a bit field; nothing is told to who may not describe it."""
+    """What the asker may do with the cluster, as a bit field; empty for users who may not describe it."""
     is_told = context.may(Operation.DESCRIBE, Resource.CLUSTER)
     # 0 and not NOT_TOLD, as in Apache Kafka: the answer was asked for, and it is "nothing".
     return context.operations(Resource.CLUSTER) if is_told else 0

@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55, v0-2): who keeps the metadata log, and how far it is.
 
-There is one controller and one copy of the log, so the quorum has one voter: the broker that clients are told is the
+There is one controller and one copy of the log, so the quorum has one voter: the broker that clients see as the
 controller.
 
 Differs:  docs/DIFFERENCES.md#k55

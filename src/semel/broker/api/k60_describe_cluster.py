@@ -34,7 +34,7 @@ def _refused(code: ErrorCode, message: str | None) -> DescribeClusterResponse:
 @api(DescribeClusterRequest, DescribeClusterResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers that can be reached; controllers have no ports of their own here."""
-    # KIP-919: a client that was given a broker's address where it wanted a controller's must be told.
+    # KIP-919: a client that was given a broker's address where it wanted a controller's must hear so.
     if request.endpoint_type == CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is an endpoint of brokers, not of controllers.")
     if request.endpoint_type != BROKERS:

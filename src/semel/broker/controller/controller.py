@@ -122,7 +122,7 @@ class Controller:
         rng: Rng,
         publish: Callable[[ClusterState], None],
     ) -> None:
-        """Claim the metadata log and rebuild the state from it; `publish` is told of every new state."""
+        """Claim the metadata log and rebuild the state from it; `publish` gets every new state."""
         self._store = store
         self._broker_ids = tuple(broker_ids)
         self._rng = rng

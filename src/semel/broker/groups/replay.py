@@ -1,6 +1,6 @@
 """Applying records of `__consumer_offsets` while a partition is loaded.
 
-Keeps: replaying what was written gives the state that clients were told of.
+Keeps: replaying what was written gives the state that clients have seen.
 """
 
 from semel.broker.groups.classic.state import Group

@@ -165,7 +165,7 @@ class SegmentedLog:
                 # On the disk before any file goes and before the answer: a crash must not bring records back.
                 self.checkpoint()
             except OSError:
-                # The client is told that nothing was deleted, so nothing is.
+                # The client's answer says that nothing was deleted, so nothing is.
                 self.state.log_start_offset = before
                 raise
             self._delete_oldest(plan_below(self.segments[:-1], wanted))

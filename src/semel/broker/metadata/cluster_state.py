@@ -51,7 +51,7 @@ class Registration:
     """One life of one broker; a fenced one leads nothing and is not shown to clients."""
 
     node: Node
-    # Rises with every registration, so that news of an earlier life of the broker can be told apart.
+    # Rises with every registration, so that news of an earlier life of the broker is recognised.
     broker_epoch: int
     fenced: bool
 
@@ -213,12 +213,12 @@ class ClusterState:
 
     @property
     def nodes(self) -> list[Node]:
-        """The brokers that clients are told of."""
+        """The brokers that clients see."""
         return [one.node for one in self.brokers.values() if not one.fenced]
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told is the controller: any that is alive takes what is meant for it."""
+        """The broker that clients see as the controller: any that is alive takes what is meant for it."""
         return next((one.node.id for one in self.brokers.values() if not one.fenced), OFFLINE)
 
 

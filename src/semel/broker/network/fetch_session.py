@@ -24,7 +24,7 @@ PartitionKey = tuple[TopicKey, int]
 
 @dataclass(slots=True, kw_only=True)
 class Remembered:
-    """One partition of a session: what the client asked, and what it was last told."""
+    """One partition of a session: what the client asked, and its last answer."""
 
     asked: FetchPartition
     high_watermark: int = -1
@@ -91,7 +91,7 @@ class FetchSessions:
         return FetchPlan(session=session, incremental=False, partitions=partitions)
 
     def _make_room(self) -> None:
-        """Forget whole sessions: their consumers are told so, and ask for everything again."""
+        """Forget whole sessions: their consumers get an error, and ask for everything again."""
         left = sum(len(session.partitions) for session in self._sessions.values())
         # The newest stays: its consumer is being answered.
         while left > PARTITIONS_MAX and len(self._sessions) > 1:
@@ -112,7 +112,7 @@ class FetchSessions:
         session = self._sessions.get(request.session_id)
         if session is None:
             return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        # A request was lost or repeated: client and broker no longer agree on what the client was told.
+        # A request was lost or repeated: client and broker no longer agree on what was answered before.
         if session.epoch != request.session_epoch:
             return _refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         # A client that was upgraded or downgraded names topics otherwise; its session cannot be continued.
@@ -129,7 +129,7 @@ class FetchSessions:
             if remembered is None:
                 session.partitions[key, partition.partition] = Remembered(asked=partition)
             else:
-                # What it was last told stays: only what has changed since goes into the answer.
+                # The last answer is kept: only what has changed since goes into the answer.
                 remembered.asked = partition
         for topic in request.forgotten_topics_data:
             forgotten = topic.topic_id if version >= TOPIC_IDS_FIRST else topic.topic

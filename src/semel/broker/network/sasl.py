@@ -177,7 +177,7 @@ class PlainExchange:
             authorization, user, password = token.decode().split("\0")
         except ValueError:
             raise invalid_credentials(PLAIN, "the token is not three UTF-8 texts with NUL between") from None
-        # As Apache Kafka: an empty name or password is bad form, told apart from a wrong one.
+        # As Apache Kafka: an empty name or password is bad form, which is another error than a wrong one.
         if not user or not password:
             raise invalid_credentials(PLAIN, "name or password is empty")
         if not self._authenticator.knows(user, password):

@@ -219,7 +219,7 @@ class Server:
     async def _refuse_version(self, connection: Connection, session: ClientSession, api: AnyApi, head: Head) -> None:
         if api.key != API_VERSIONS_KEY:
             raise ProtocolError(f"{api.name} v{head.version} is not served, only v{api.first} to v{api.last}")
-        # Any client can read version 0, so it is told there what it may ask instead.
+        # Any client can read version 0, so the answer in it says what may be asked instead.
         head.version = 0
         refusal = api.refuse(api.request(), ErrorCode.UNSUPPORTED_VERSION)
         await self._send(connection, session, encode_response(api, head, refusal))

@@ -341,7 +341,7 @@ class TransactionCoordinator:
             entry,
             state=S.PREPARE_COMMIT if commit else S.PREPARE_ABORT,
             updated_ms=now_ms,
-            # An abort of nothing still is a transaction that began, or its end could not be told from no end.
+            # An abort of nothing still is a transaction that began, or its end would look like no end.
             started_ms=entry.started_ms if entry.state is S.ONGOING else now_ms,
             previous_producer_id=entry.producer_id,
             client_version=client_version,
@@ -361,7 +361,8 @@ class TransactionCoordinator:
     def _write_markers(self, tracked: _Tracked, now_ms: int) -> list[Effect]:
         entry = tracked.entry
         tracked.unwritten = entry.partitions
-        # Busy until the last marker is written: every other request for the id is told CONCURRENT_TRANSACTIONS.
+        # Busy until the last marker is written: every other request for the id is answered with
+        # CONCURRENT_TRANSACTIONS.
         tracked.pending = S.COMPLETE_COMMIT if entry.state is S.PREPARE_COMMIT else S.COMPLETE_ABORT
         if not entry.partitions:
             return self._complete(tracked, now_ms)
@@ -438,7 +439,7 @@ class TransactionCoordinator:
             return []
         tracked = self._tracked.get(append.transactional_id)
         if tracked is not None:
-            # After a failure the state is what it was: the client is told, and asks again.
+            # After a failure the state is what it was: the client gets an error, and asks again.
             tracked.pending = None
             if not error_code:
                 self._become(tracked, append)

@@ -22,7 +22,7 @@ Fail = ErrorCode
 
 
 def for_client(code: ErrorCode) -> ErrorCode:
-    """What a client is told when a record could not be written: ask again, perhaps elsewhere."""
+    """The answer to a client when a record could not be written: ask again, perhaps elsewhere."""
     match code:
         case (
             Fail.UNKNOWN_TOPIC_OR_PARTITION

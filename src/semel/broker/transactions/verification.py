@@ -6,7 +6,7 @@ the token away, and the append is refused.
 
 A producer that begins again right after a commit, or writes to the leaders of several partitions at once, finds its
 coordinator busy nearly always, for the few milliseconds that a record takes to reach all replicas. The broker asks
-again until then: a producer that is told CONCURRENT_TRANSACTIONS backs off for much longer (100 ms in Java).
+again until then: a producer that gets CONCURRENT_TRANSACTIONS backs off for much longer (100 ms in Java).
 
 Keeps: T5 no partition has an open transaction that its coordinator does not know of.
 """

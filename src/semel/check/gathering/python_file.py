@@ -2,7 +2,7 @@
 
 Statements are followed from top to bottom, functions and classes after the module around them. Read are calls that make
 a client (`Producer(conf)`, `KafkaConsumer("orders", group_id="g")`), and dicts with names of settings that are given a
-name or returned. A dict that such a call takes is told once, as that client.
+name or returned. A dict that such a call takes is listed once, as that client.
 Keeps: what the file does not show is `Computed` or `elsewhere`, never a default.
 """
 

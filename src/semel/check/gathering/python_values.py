@@ -1,4 +1,4 @@
-"""What an expression of a Python file is worth, told without running it.
+"""What an expression of a Python file is worth, found without running it.
 
 Texts, numbers, dicts of them, and names for these are read. Whatever depends on more than the file itself (environment
 variables, arguments, functions) is `Computed`, with the line and without the expression: it may hold a password.

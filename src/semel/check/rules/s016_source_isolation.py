@@ -24,8 +24,8 @@ RULE = Rule(
     requires="kafka.isolation.level=read_committed",
     anomalies=frozenset({Anomaly.ABORTED_READ, Anomaly.DUPLICATED}),
     guarantees=frozenset({Guarantee.EXACTLY_ONCE}),
-    wrong="Spark's Kafka source reads uncommitted records unless told otherwise. Records of a transaction that was "
-    "aborted and repeated arrive twice.",
+    wrong="Spark's Kafka source reads uncommitted records unless an option says otherwise. Records of a transaction "
+    "that was aborted and repeated arrive twice.",
     fault="a transaction on the input topic is aborted and repeated",
     shown_by="src/semel/drill/damage/s016_source_isolation.py",
     sources="Apache Kafka consumer configuration: isolation.level; Spark passes kafka.* options on",

@@ -6,7 +6,7 @@ from semel.clients.setting_names import Role
 from semel.guarantee import Guarantee
 
 SETTING = "transaction.max.timeout.ms"
-SINK_TIMEOUT_MS = 600_000  # what the Kafka sink asks for unless told otherwise
+SINK_TIMEOUT_MS = 600_000  # what the Kafka sink asks for unless an option says otherwise
 
 
 def _subjects(facts: Facts) -> list[str]:

@@ -26,7 +26,7 @@ def judge(history: Sequence[Op]) -> Judgement:
             if not transaction:
                 continue
             weighed += 1
-            # Asked for is enough: a commit may take effect before its client is told.
+            # Asked for is enough: a commit may take effect before its client has the answer.
             if not _committed_by(op, ends[transaction]):
                 text = f"{op.client} read {value} at {shown(read.place)}@{offset}; {transaction} was not committed"
                 breaches.append(Breach(kind=Anomaly.ABORTED_READ, text=text))

@@ -1,4 +1,4 @@
-"""No loss: what was acknowledged with acks=all is there in the end, at the offset that was told.
+"""No loss: what was acknowledged with acks=all is there in the end, at the offset that was answered.
 
 A record of a transaction counts for the log once it is acknowledged, and for read_committed readers once its commit is.
 Judges acks=all only: a producer that asks for less accepts loss.
@@ -38,7 +38,7 @@ def _missing(
         if send.value not in values.get(send.place, set()):
             text = f"{send.value} was acknowledged at {shown(send.place)}@{send.offset}; {isolation} does not find it"
             yield Breach(kind=Anomaly.LOST, text=text)
-        # The offset that a producer was told is a promise too: somebody may have stored it.
+        # The offset in a producer's answer is a promise too: somebody may have stored it.
         elif send.offset >= 0 and found[send.place].get(send.offset) != send.value:
             text = f"{send.value} was acknowledged at {shown(send.place)}@{send.offset}, but stands elsewhere"
             yield Breach(kind=Anomaly.LOST, text=text)

@@ -16,7 +16,7 @@ LAW = "order"
 
 
 def judge(history: Sequence[Op]) -> Judgement:
-    """Compare the offsets told with the order in which the sends began."""
+    """Compare the offsets in the answers with the order in which the sends began."""
     sent: dict[tuple[str, Place], list[tuple[int, Send]]] = defaultdict(list)
     for op, send in acts(history, Send):
         if op.outcome is Outcome.OK and send.producer and send.offset >= 0:

@@ -15,7 +15,7 @@ from semel.wire.send_queue import ProducerIdentity
 
 
 def taken_over(pipeline: str, error: FencedError | None = None) -> FencedError:
-    """What an older driver is told, whichever of its requests was refused.
+    """The error of an older driver, whichever of its requests was refused.
 
     A broker that dies after it gave this driver a new epoch, and before it answered, leads to the same refusal: nobody
     knows who owns the newer epoch. Going on would be wrong, as a driver that was cut off for a while looks alike.

@@ -66,7 +66,7 @@ def plan_stages(
     return WritePlan(stages=(write,), attempts=attempts, order=order, row_bytes_max=row_bytes_max if writers > 1 else 0)
 
 
-# --- what the tasks told
+# --- what the tasks reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def check_written(encoded: int, written: Iterable[Written]) -> int:
         if other != row.task:
             raise SinkError(
                 f"tasks {other} and {row.task} both wrote to {row.target}",
-                because="sequences of two writers under one producer id cannot be told from retries",
+                because="sequences of two writers under one producer id look like retries",
                 you_want='partitioning="keyed", which gives each partition one writer',
             )
     total = sum(row.records for row in rows)

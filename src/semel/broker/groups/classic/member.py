@@ -48,7 +48,7 @@ class Member:
             client_host=stored.client_host,
             rebalance_timeout_ms=stored.rebalance_timeout_ms,
             session_timeout_ms=stored.session_timeout_ms,
-            # The others are told again when it joins the next time.
+            # The others hear of it when it joins the next time.
             protocols=(Protocol(name=protocol_name or "", metadata=stored.metadata),),
             assignment=stored.assignment,
         )

@@ -162,7 +162,7 @@ class Rebalance:
     def write_created(self, group: Group) -> None:
         """Record a group that somebody begins to join, so that a restart does not make it unknown to those who saw it.
 
-        Nobody waits for the record, as in Apache Kafka: it holds nothing that a member was told.
+        Nobody waits for the record, as in Apache Kafka: it holds nothing that was answered to a member.
         """
         group.state_timestamp_ms = self._core.now_ms
         self._write_empty(group)

@@ -67,7 +67,7 @@ def apply_heartbeat(draft: Draft, heartbeat: ConsumerHeartbeat, conditions: Cond
     _count_and_assign(draft, conditions, is_due=is_due)
     _reconcile(draft, member.member_id, heartbeat)
     member = draft.group.members[member.member_id]
-    # A partial heartbeat says that the member knows its assignment, so only a change is told.
+    # A partial heartbeat says that the member knows its assignment, so only a change is in the answer.
     is_told = heartbeat.is_full or member.assigned.keys() != before.assigned.keys()
     return HeartbeatAnswer(
         member_id=member.member_id,

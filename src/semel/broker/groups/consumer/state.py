@@ -1,7 +1,7 @@
 """One group of the consumer protocol, as an immutable value: members, their partitions, and where they should go.
 
 Why: every change is a record that `changes` applies to it, while a group runs and while it is loaded. So a restart
-     finds what clients were told.
+     finds what clients were answered.
 """
 
 from __future__ import annotations
