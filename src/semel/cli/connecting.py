@@ -34,6 +34,7 @@ def connection_options(bootstrap: str, command_config: str | None) -> dict[str, 
 
     given = read_file(command_config) if command_config else {}
     named = {f"kafka.{name.lower().removeprefix('kafka.')}": str(value) for name, value in given.items()}
+    # `sasl.password` and `kafka.sasl.password` are one setting, and only one of the two would be used.
     if len(named) < len(given):
         raise ConfigError(f"{command_config} has a setting twice, in different spelling", you_want="each setting once")
     if named.get(BOOTSTRAP, bootstrap).strip() != bootstrap.strip():

@@ -70,6 +70,7 @@ def _jars() -> list[Diagnosis]:
 def _program(name: str, path: Path) -> Diagnosis:
     """Whether others can change a program that this user runs."""
     for place in (path, path.parent):
+        # Who can write to the folder can put another program in the place of this one.
         mode = place.stat().st_mode
         if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
             found = f"{place} can be written by others (mode {stat.S_IMODE(mode):04o})"
@@ -121,6 +122,7 @@ def _cluster(bootstrap: str, command_config: str | None) -> list[Diagnosis]:
         told |= own[1]
     known = {(each.host, each.port) for each in listeners}
     for address in sorted(told, key=lambda each: each.id)[:BROKERS_MAX]:
+        # Brokers that only the answers name have ports of their own, and one weak port is enough.
         if (address.host, address.port) not in known:
             listeners[address] = look_at(address)
     return diagnoses + [judge(listener) for listener in listeners.values()]
@@ -139,6 +141,7 @@ def _by_own_settings(bootstrap: str, command_config: str) -> tuple[Diagnosis, se
         remedy = error.you_want or error.next_command or f"correct {command_config}"
         return Diagnosis("your settings", Level.PROBLEM, error.summary, remedy), set()
     settings = cluster.settings
+    # By the addresses that brokers answered with, not by the one that was given: records go there.
     if settings.tls is None and not all(is_loopback(each.host) for each in brokers):
         found = f"{settings.protocol}: anybody on the network can read along"
         return Diagnosis("your settings", Level.PROBLEM, found, "security.protocol=SASL_SSL, or SSL"), brokers

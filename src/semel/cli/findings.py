@@ -46,6 +46,7 @@ def render_findings(findings: Sequence[Finding]) -> str:
     """The table: wrapped for a terminal, one line for each row otherwise."""
     rows = [HEADINGS, *map(as_row, merged(findings))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    # In a file or a pipe every row is one line, for grep.
     if sys.stdout.isatty():
         widths = _fitted(widths, max(WIDTH_MIN, shutil.get_terminal_size().columns))
     return "\n".join(line for row in rows for line in _lines(row, widths))
@@ -68,6 +69,7 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
         ]
         word = padded[VERDICT].strip()
         if word in COLOURS:
+            # After the padding: the codes of a colour count as letters, and would move the columns behind.
             padded[VERDICT] = padded[VERDICT].replace(word, paint(word, COLOURS[word], sys.stdout))
         lines.append("  ".join(padded).rstrip())
     return lines

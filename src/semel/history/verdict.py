@@ -63,4 +63,5 @@ class Judgement:
         """A law that found nothing to weigh has shown nothing."""
         if self.breaches:
             return Verdict.BROKEN
+        # A law that has weighed nothing would hold in any cluster, also in one that loses everything.
         return Verdict.HELD if self.weighed else Verdict.UNKNOWN

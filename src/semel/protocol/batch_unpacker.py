@@ -75,6 +75,7 @@ class Unpacker:
             self._verify(batch)
             size = self._try(batch, self._arena[self._used :])
             if size is None:
+                # What is in the full array stays there, since its segments are views of it.
                 segments += _sealed(self._arena, spans)
                 self._arena, size = self._new_arena(batch)
                 self._used, spans = 0, []

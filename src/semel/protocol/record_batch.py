@@ -105,6 +105,7 @@ def decode_control_type(buffer: Buffer, header: BatchHeader, position: int = 0) 
 def decode_marker(buffer: Buffer, header: BatchHeader, position: int = 0) -> tuple[Marker, int]:
     """Return how the transaction ended and the coordinator epoch that said so."""
     records = decode_records(buffer, header, position)
+    # A marker stands alone in its batch: the producer id and epoch that it ends are in the header.
     if not header.is_control or len(records) != 1:
         raise CorruptBatchError("not a transaction marker", offset=header.base_offset)
     kind = _marker_part(_MARKER_KEY, records[0].key, header)

@@ -131,6 +131,7 @@ def pack_batch(
 
 
 def _base_timestamp_ms(times: Sequence[int], base_ms: int | None, delete_horizon_ms: int | None) -> int:
+    # KIP-534: compaction keeps the time until which a tombstone stays in the place of the batch's base timestamp.
     if delete_horizon_ms is not None:
         return delete_horizon_ms
     if base_ms is not None:
@@ -140,6 +141,7 @@ def _base_timestamp_ms(times: Sequence[int], base_ms: int | None, delete_horizon
 
 def _offset_deltas(records: Sequence[DraftRecord]) -> list[int]:
     deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(records)]
+    # Gaps are fine, compaction makes them. Two records at one offset, or an order that readers would not see, are not.
     if any(later <= earlier for earlier, later in pairwise(deltas)) or (deltas and deltas[0] < 0):
         raise ProtocolError("offset deltas of a batch must rise from zero or above")
     return deltas
@@ -203,6 +205,7 @@ def _decode_body(body: memoryview, header: BatchHeader) -> list[Record]:
     delta_min = 0
     for _ in range(header.record_count):
         record, position = _read_record(body, position, header)
+        # Otherwise two records would have one offset, or one would have that of a record of the next batch.
         if record.offset < header.base_offset + delta_min or record.offset > header.last_offset:
             raise CorruptBatchError(f"record offset {record.offset} is out of order or beyond {header.last_offset}")
         delta_min = record.offset - header.base_offset + 1
@@ -226,6 +229,7 @@ def _read_record(body: memoryview, position: int, header: BatchHeader) -> tuple[
     headers, position = _read_headers(body, position, end)
     if position != end:
         raise CorruptBatchError(f"record is {end - position} bytes longer than its fields")
+    # Then the time is the broker's, for the whole batch; what producers wrote into their records stays there unread.
     is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp_ms = header.max_timestamp_ms if is_append_time else header.base_timestamp_ms + timestamp_delta_ms
     if not -(2**63) <= timestamp_ms < 2**63:

@@ -152,11 +152,13 @@ class Attempts:
 
     def failed(self, error: ConnectionFailure) -> None:
         """No answer came."""
+        # The request may have been carried out before the connection broke, or may still be.
         self.may_have_happened = True
         self.error = error.summary
 
     def refused(self, code: ErrorCode, *, surely: bool) -> None:
         """An error came; `surely` says that it proves that nothing happened."""
+        # An earlier attempt without an answer is not made good by a later refusal.
         self.may_have_happened |= not surely
         self.error = code.name
 
@@ -179,6 +181,7 @@ class Activity(ABC):
         while not self.stopping:
             await self.work()
             await self.client.pause(self.pace_ms)
+        # Everything is healed by now, so what does not succeed has no fault to blame: the law of progress judges it.
         invoked = self.client.recorder.begin()
         done = await self.settle()
         outcome = Outcome.OK if done else Outcome.FAILED

@@ -78,6 +78,7 @@ def run_seed(seed: int) -> SimResult:
         history=recorder.ops,
         digest=recorder.digest(),
         judgements=[] if stuck else judge_all(recorder.ops),  # ops under way are not in the history
+        # Without a kind it is a note, such as that a broker is back.
         faults_fired=sum(1 for _, inject in acts(recorder.ops, Inject) if inject.kind),
         stuck=stuck,
     )
@@ -155,6 +156,7 @@ def _make_activities(stage: Stage) -> tuple[list[Activity], list[Activity]]:
         Offsets(stage.client("offsets-1"), "kept", places[0]),
     ]
     writers += [Member(stage.client(f"member-{number}"), "team", places) for number in (1, 2)]
+    # Shared by the contenders, so that offsets only rise: one that goes back was committed by a fenced producer.
     offsets = itertools.count(1)
     for number in range(stage.options.contenders):
         client = stage.client(f"transactions-{number + 1}")
