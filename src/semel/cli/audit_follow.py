@@ -72,16 +72,20 @@ def check_options(options: argparse.Namespace) -> None:
         )
     lateness_s, window_s = _lengths(options)
     if not 0 <= lateness_s <= LATENESS_S_MAX:
-        raise ConfigError(f"--lateness {lateness_s:g}", you_want=f"seconds, from 0 to {LATENESS_S_MAX:g}")
+        raise ConfigError(
+            f"--lateness {lateness_s:g} cannot be used", you_want=f"seconds, from 0 to {LATENESS_S_MAX:g}"
+        )
     if not max(WINDOW_S_MIN, lateness_s / WINDOWS_MAX) <= window_s <= LATENESS_S_MAX:
         raise ConfigError(
-            f"--window {window_s:g}",
+            f"--window {window_s:g} cannot be used",
             you_want=f"seconds, at least {max(WINDOW_S_MIN, lateness_s / WINDOWS_MAX):g} with this bound",
         )
     if options.windows is not None and options.windows < 1:
-        raise ConfigError(f"--windows {options.windows}", you_want="a number from 1 on")
+        raise ConfigError(f"--windows {options.windows} cannot be used", you_want="a number from 1 on")
     if options.metrics_port is not None and not 0 <= options.metrics_port <= PORT_MAX:
-        raise ConfigError(f"--metrics-port {options.metrics_port}", you_want=f"a number from 0 to {PORT_MAX}; 0: any")
+        raise ConfigError(
+            f"--metrics-port {options.metrics_port} cannot be used", you_want=f"a number from 0 to {PORT_MAX}; 0: any"
+        )
 
 
 def _flag(name: str) -> str:

@@ -63,7 +63,7 @@ def _check(options: argparse.Namespace) -> None:
     if not 0 <= first <= SEED_MAX - count:
         raise ConfigError(f"{first} is no seed", you_want=f"a whole number from 0 to {SEED_MAX}")
     if not 1 <= options.jobs <= JOBS_MAX:
-        raise ConfigError(f"--jobs {options.jobs} cannot be", you_want=f"1 to {JOBS_MAX}")
+        raise ConfigError(f"--jobs {options.jobs} cannot be used", you_want=f"1 to {JOBS_MAX}")
 
 
 def _run_one(options: argparse.Namespace) -> ExitCode:
