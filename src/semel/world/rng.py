@@ -92,6 +92,6 @@ class SeededRng(_Draws):
 
     def fork(self, name: str) -> "SeededRng":
         """Give the independent stream of that name."""
-        # Not Python's own `hash`, which is salted anew in every process.
+        # Not Python's own `hash`, which is another one in every process.
         digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
         return SeededRng(int.from_bytes(digest, "big"))

@@ -14,7 +14,7 @@ RULE = Rule(
     requires=f"{SETTING} of a week or more",
     anomalies=frozenset(),
     guarantees=frozenset({Guarantee.EXACTLY_ONCE}),
-    wrong="A producer that was silent for longer is refused with INVALID_PRODUCER_ID_MAPPING and has to be made anew: "
+    wrong="A producer that was silent for longer is refused with INVALID_PRODUCER_ID_MAPPING and has to be made again: "
     "its next transaction fails at a moment when nothing is wrong.",
     fault="a producer is silent for longer than the coordinator remembers it",
     shown_by="",
