@@ -66,6 +66,7 @@ def _still_good(files: TlsFiles, names: Sequence[str]) -> bool:
     except (ValueError, x509.ExtensionNotFound):
         return False
     ends = certificate.not_valid_after_utc
+    # A day early, so that it does not end while the cluster runs; and for all names, as the host may be another now.
     return ends - RENEW_BEFORE > datetime.now(UTC) and set(_alternative_names(names)) <= set(named)
 
 
@@ -147,6 +148,7 @@ class _Authority:
             .issuer_name(self._name)
             .public_key(public)
             .serial_number(x509.random_serial_number())
+            # Clients whose clocks are a little behind must not find it invalid yet.
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=VALID_DAYS))
         )

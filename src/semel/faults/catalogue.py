@@ -62,6 +62,7 @@ def make(name: str, settings: Mapping[str, Setting]) -> Fault:
         raise ConfigError(f"{name} has no setting {unknown[0]!r}", you_want=example(name))
     if missing := sorted(needed - set(settings)):
         raise ConfigError(f"{name} needs {', '.join(missing)}", you_want=example(name))
+    # Annotations are texts here (`from __future__ import annotations`): this makes types of them.
     hints = get_type_hints(kind)
     return kind(**{key: _read(name, key, value, hints[key]) for key, value in settings.items()})
 

@@ -43,6 +43,7 @@ class Draws:
 
     def __init__(self, seed: int, shape: ClusterShape) -> None:
         """Start a stream of its own."""
+        # A stream by name: what else a drill draws from the same seed does not move the faults.
         self._rng = SeededRng(seed).fork("schedule of faults")
         self._around = shape
 

@@ -48,6 +48,7 @@ class Playing:
         """Mend what is broken; an error of the playing itself is raised here."""
 
         async def end(_: ClusterCore) -> None:
+            # Cancelled, it mends what is broken before it ends; waiting for that is the point.
             self._task.cancel()
             await asyncio.wait({self._task})
 

@@ -81,6 +81,7 @@ class Schedule:
 
     def lines(self) -> Iterator[str]:
         """Write as JSON lines: what this is, then one line for each fault."""
+        # How many follow stands first: a file that was cut short would otherwise be another schedule.
         yield json.dumps({"schema": SCHEMA, "seed": self.seed, "faults": len(self.entries)})
         for entry in self.entries:
             row = {"at_ms": entry.at_ms, "duration_ms": entry.duration_ms, "fault": entry.fault.name}

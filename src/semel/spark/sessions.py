@@ -106,6 +106,7 @@ def session(name: str = "semel", *, master: str | None = None, config: Mapping[s
     _refuse_connect(os.environ.get("SPARK_REMOTE", ""))
     session_class = _session_class()
     running = session_class.getActiveSession()
+    # Its JVM runs, and most of what follows could only have been set before.
     if running is not None:
         return register(running)
     # spark-submit reads MASTER, too.

@@ -31,6 +31,7 @@ def gather(
     cluster: WireCluster, ledger: Ledger, micro_batch: MicroBatch, targets: Collection[TopicPartition]
 ) -> Evidence:
     """Ask what a decision about this micro-batch needs."""
+    # Of the output as well: an output topic that was created again holds nothing of what the ledger counts.
     ids = topic_ids(cluster, {one.topic for one in (*targets, *(micro_batch.offsets or {}))})
     if ledger.is_empty:
         return Evidence(topic_ids=ids, output_holds_records=holds_records(cluster, targets))
@@ -81,6 +82,7 @@ def _has_record(cluster: WireCluster, partition: TopicPartition, end: int) -> bo
     offset = 0
     while offset < end:
         answer = fetch(cluster, {partition: offset}, deadline=deadline, partition_bytes_max=FETCH_BYTES_MAX)
+        # Its leader has just moved or had nothing yet; the deadline of the whole look ends this.
         if partition not in answer:
             continue
         decoded = decode_columns(

@@ -22,6 +22,7 @@ def ledger_kept_ms(cluster: WireCluster, group: str, deadline: Deadline) -> int 
     try:
         broker_id = cluster.coordinator(CoordinatorKind.GROUP, group, deadline).id
         answer = ask_coordinator(cluster, _request(group, broker_id), deadline)
+    # Often a right that is missing. Nobody knows then, which is an answer that callers have a way for.
     except SemelError:
         return None
     for row in (row for result in answer.results for row in result.configs):

@@ -221,6 +221,7 @@ def encode_rows(writer: RowWriter, task: int, batches: Iterable[pa.RecordBatch])
             if len(rows):
                 encoded = encode(chunk, writer, rows)
                 yield _encoded_rows(encoded, target, writer.writers, task, number)
+                # Over all chunks of the task: by task and number the writer puts batches into the order of the rows.
                 number += len(encoded)
     # Last of all: a writer that has this row from every task has everything.
     yield _end_rows(writer.writers, task, counted)
