@@ -14,6 +14,7 @@ from semel.errors import ConfigError
 from semel.pipeline.facts import LedgerState, PipelineFacts
 from semel.pipeline.folder import CheckpointFolder
 from semel.pipeline.starts import is_semel
+from semel.sinks.ledger import lost_entries
 from semel.spark.offset_log import PlannedOffsets
 from semel.spark.offsets import SourceOffsets
 from semel.wire.offsets import EARLIEST, LATEST
@@ -71,8 +72,13 @@ def plan_reset(
         )
     position = _position(checkpoint)
     places = _places(facts, position, to)
+    lost = lost_entries(facts.ledger, places, facts.topic_ids)
+    if to is not To.EARLIEST:
+        _check_known(facts.name, [one for one in lost if one not in offsets], to)
     wanted = _wanted(facts, places, to, offsets)
-    return ResetPlan(to=to, moves=tuple(_move(facts, position, to, one, wanted[one]) for one in sorted(wanted)))
+    return ResetPlan(
+        to=to, moves=tuple(_move(facts, position, to, one, wanted[one], is_lost=one in lost) for one in sorted(wanted))
+    )
 
 
 def _check_ledger(facts: PipelineFacts, checkpoint: CheckpointFolder | None) -> None:
@@ -209,10 +215,30 @@ def _check_not_before(facts: PipelineFacts, offsets: Mapping[TopicPartition, int
             )
 
 
-def _move(facts: PipelineFacts, position: PlannedOffsets | None, to: To, place: TopicPartition, goes_to: int) -> Move:
+def _check_known(pipeline: str, lost: list[TopicPartition], to: To) -> None:
+    """Why not the earliest, as for a partition that is new: the output may hold all of it (D22)."""
+    if lost:
+        raise ConfigError(
+            f"the ledger of pipeline {pipeline!r} has no entry of {lost[0]} any more, though its topic is the same",
+            because="somebody deleted offsets of that group, or they expired: what the output holds of it is not known",
+            you_want='if the checkpoint is untouched: KafkaSink(..., ledger_missing="run") for one start; or '
+            + ("--to offsets" if to is To.LEDGER else "--offsets for all of them")
+            + ", if you know where the output ends",
+        )
+
+
+def _move(
+    facts: PipelineFacts,
+    position: PlannedOffsets | None,
+    to: To,
+    place: TopicPartition,
+    goes_to: int,
+    *,
+    is_lost: bool,
+) -> Move:
     held = facts.positions.get(place)
     earliest = facts.earliest[place]
-    output_next = earliest if held is None else held
+    output_next = held if held is not None else facts.latest[place] if is_lost else earliest
     return Move(
         place=place,
         output_next=held,

@@ -8,6 +8,7 @@ holds, whatever happened to Spark's checkpoint.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,6 +50,9 @@ class Home:
     """The entry at home: output topics and their ids when it was written, as far as there was room for them."""
 
     output_ids: Mapping[str, str] = field(default_factory=dict)
+    # How many partitions of each source topic, by its id, had an entry. With fewer of them entries were lost alone:
+    # Kafka deletes those of a topic with the topic, whose id is another one then.
+    source_entries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,24 @@ def held_after(micro_batch: MicroBatch, ledger: Ledger, partition: TopicPartitio
     # A partition that appears while a query runs is read from its beginning.
     first = UNKNOWN_OFFSET if starts is None else starts.get(partition, 0)
     return Held(offset_next=offset_next, offset_first=first, topic_id=topic_id)
+
+
+def lost_entries(
+    ledger: Ledger, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]
+) -> list[TopicPartition]:
+    """Which of these partitions may have lost their entry, although their topics are the ones that they were."""
+    noted = ledger.home.source_entries if ledger.home is not None else {}
+    if not noted or not topic_ids:
+        return []
+    kept = Counter(one.topic_id for one in ledger.held.values())
+    short = {name for name, topic_id in topic_ids.items() if kept[topic_id] < noted.get(topic_id, 0)}
+    return [one for one in sorted(partitions) if one.topic in short and not is_held(ledger, one, topic_ids)]
+
+
+def is_held(ledger: Ledger, partition: TopicPartition, topic_ids: Mapping[str, str]) -> bool:
+    """Whether there is an entry of this partition, and of the topic that has its name now."""
+    held = ledger.held.get(partition)
+    return held is not None and is_same_topic(held.topic_id, topic_ids.get(partition.topic, ""))
 
 
 def is_same_topic(one: str, other: str) -> bool:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from semel.errors import ConfigError, OutcomeUnknownError, SemelError
 from semel.guarantee import Anomaly
 from semel.sinks.base import MicroBatch, setting_words
-from semel.sinks.ledger import UNKNOWN_OFFSET, Entry, Ledger, is_same_topic
+from semel.sinks.ledger import UNKNOWN_OFFSET, Entry, Ledger, is_held, is_same_topic, lost_entries
 from semel.wire.topology import TopicPartition
 
 
@@ -159,6 +159,8 @@ def decide(situation: Situation) -> Decision:
     gone = _outputs_gone(situation)
     if gone and situation.ledger_missing is not LedgerMissing.RUN:
         return _refuse_other_output(situation, gone)
+    if (found := _without_entries(situation)) is not None:
+        return found
     if situation.micro_batch.offsets is None:
         return _by_digest(situation, last)
     return _by_offsets(situation, last, situation.micro_batch.offsets)
@@ -184,24 +186,59 @@ def _without_ledger(situation: Situation) -> Decision:
             return _run("D03", 'ledger_missing="skip" was chosen, and this micro-batch was not begun before')
         case LedgerMissing.STOP:
             pass
-    skip = (
-        ""
-        if not micro_batch.is_replay
-        else (
-            "; or, if you have seen that the output has the micro-batch that was begun before, "
-            f"{situation.words.setting(ledger_missing='skip')}"
-        )
-    )
     return _refused(
         "D04",
         OutcomeUnknownError(
             f"pipeline {micro_batch.pipeline!r} has no ledger, but {_traces(situation)}",
             because=situation.words.forgetting,
-            you_want=f"{_again_from_the_start(situation)}; or, if you have seen that this query begins "
-            f"exactly where the output ends, {situation.words.setting(ledger_missing='run')}{skip}",
+            you_want=_choices(situation),
             next_command=situation.status_command,
         ),
     )
+
+
+def _lost(situation: Situation) -> list[TopicPartition]:
+    return lost_entries(situation.ledger, situation.micro_batch.offsets or {}, situation.evidence.topic_ids)
+
+
+def _without_entries(situation: Situation) -> Decision | None:
+    """Decide where some entries alone are gone; None when there are none, or when this query is to go on all the same.
+
+    Why it is refused: nobody knows how much of these partitions the output holds, and 0 is as wrong as any offset.
+    """
+    lost = _lost(situation)
+    if not lost or situation.micro_batch.guarantee.allows(Anomaly.DUPLICATED):
+        return None
+    pipeline = situation.micro_batch.pipeline
+    match situation.ledger_missing:
+        case LedgerMissing.SKIP if situation.micro_batch.is_replay:
+            return _pass_over(situation, "D03", 'entries of the ledger are lost; ledger_missing="skip" was chosen')
+        case LedgerMissing.RUN | LedgerMissing.SKIP:
+            return None
+        case LedgerMissing.STOP:
+            pass
+    return _refused(
+        "D22",
+        OutcomeUnknownError(
+            f"pipeline {pipeline!r}: its ledger has no entry of {lost[0]} any more, though its topic is the same",
+            because=f"offsets of the group {pipeline!r} were deleted, or expired while nobody read that topic: what "
+            "the output holds of it is not known",
+            you_want=_choices(situation),
+            next_command=situation.status_command,
+        ),
+    )
+
+
+def _choices(situation: Situation) -> str:
+    """The ways out where the ledger is gone, or a part of it."""
+    found = (
+        f"{_again_from_the_start(situation)}; or, if you have seen that this query begins exactly where the output "
+        f"ends, {situation.words.setting(ledger_missing='run')}"
+    )
+    if not situation.micro_batch.is_replay:
+        return found
+    seen = "if you have seen that the output has the micro-batch that was begun before"
+    return f"{found}; or, {seen}, {situation.words.setting(ledger_missing='skip')}"
 
 
 def _traces(situation: Situation) -> str:
@@ -327,26 +364,27 @@ def _by_offsets(situation: Situation, last: Entry, ends: Mapping[TopicPartition,
 
 
 def _steps(situation: Situation, ends: Mapping[TopicPartition, int]) -> list[_Step]:
-    micro_batch, evidence = situation.micro_batch, situation.evidence
+    micro_batch, evidence, lost = situation.micro_batch, situation.evidence, _lost(situation)
     begins = micro_batch.offsets_before or {}
     steps = []
     for partition, end in sorted(ends.items()):
         topic_id = evidence.topic_ids.get(partition.topic, "")
-        held = situation.ledger.held.get(partition)
-        if held is not None and not is_same_topic(held.topic_id, topic_id):
-            held = None  # of a topic that was deleted; the one that has its name now is not in the output at all
+        # An entry of a topic that was deleted does not count: the output holds nothing of the one with its name now.
+        held = situation.ledger.held[partition] if is_held(situation.ledger, partition, evidence.topic_ids) else None
         begin = begins.get(partition)
         if micro_batch.offsets_before is None:
             begin = UNKNOWN_OFFSET
         if not is_same_topic(micro_batch.topic_ids_before.get(partition.topic, ""), topic_id):
             begin = None  # an offset of the deleted topic: the source begins the new one at its beginning
         earliest = evidence.earliest.get(partition, 0)
+        begins_at = earliest if begin is None else begin
+        # Where an entry was lost and the query goes on all the same, it begins where the output ends.
         steps.append(
             _Step(
                 partition=partition,
-                begin=earliest if begin is None else begin,
+                begin=begins_at,
                 end=end,
-                held_next=None if held is None else held.offset_next,
+                held_next=held.offset_next if held is not None else begins_at if partition in lost else None,
                 held_first=UNKNOWN_OFFSET if held is None else held.offset_first,
                 is_from_beginning=begin is None or begin <= earliest,
             )

@@ -19,7 +19,9 @@ from confluent_kafka.cimpl import NewPartitions, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from semel.sinks.base import CommitStep
+from semel.wire.topology import TopicPartition as Place
 from tests.spark.sink_jobs import CLIENT_S_MAX, KEYS, Job, KillAfter, check_once, fill, new_topics, number_of
+from tests.support.group_offsets import delete_offsets, reset_offsets
 from tests.support.recreating import recreate_topic
 from tests.support.waiting import eventually
 
@@ -124,6 +126,17 @@ class Operated:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:  # deleted before, and not written since
                     raise
+
+    def delete_entries(self) -> None:
+        """Kafka's own tool deletes what the group has committed for the source topic, and leaves the rest."""
+        delete_offsets(self.job.bootstrap, self.job.pipeline, self._places())
+
+    def reset_entries(self) -> None:
+        """Kafka's own tool sets the group's offsets of the source topic to its beginning: "reprocess all"."""
+        reset_offsets(self.job.bootstrap, self.job.pipeline, self._places(), 0)
+
+    def _places(self) -> list[Place]:
+        return [Place(self.job.source, number) for number in range(self.partitions)]
 
     def add_partition(self) -> None:
         self.partitions += 1
@@ -236,6 +249,10 @@ class Operated:
             assert values == sorted(set(values)), (key, values)
         last = {key: values[-1] for key, values in seen.items()}
         assert last == Counter(b"key %d" % (one % KEYS) for one in wanted)
+
+    def check_numbers(self) -> None:
+        """Every number as often as it should be there, in any order: some were asked for again."""
+        check_once(self.job.output(), self.sent, ordered=False)
 
     def output_size(self) -> int:
         return len(self.job.output())

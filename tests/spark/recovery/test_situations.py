@@ -180,6 +180,45 @@ CASES = [
         refused="has no ledger",
         way_out=AGAIN,
     ),
+    # A part of it: Kafka's own tool can delete the offsets of one topic.
+    Case(
+        name="entries deleted",
+        act=acts(TWO, Operated.delete_entries, more()),
+        formats=BOTH,
+        refused="has no entry of",
+        way_out=RUN,
+        in_quick_tier=True,
+    ),
+    Case(
+        name="entries deleted, commit log lost",
+        act=acts(TWO, Operated.delete_entries, Operated.unfinish, more()),
+        refused="has no entry of",
+        way_out=SKIP,
+    ),
+    Case(
+        name="entries deleted, new, from the ledger",
+        act=acts(TWO, Operated.delete_entries, lose("ledger"), more()),
+        refused="has no entry of",
+        way_out=AGAIN,
+    ),
+    Case(
+        name="entries deleted, new, from the earliest",
+        act=acts(TWO, Operated.delete_entries, lose("earliest"), more()),
+        formats=BOTH,
+        refused="has no entry of",
+        way_out=AGAIN,
+    ),
+    Case(
+        name="entries deleted with their topic, new, from the ledger",
+        act=acts(TWO, Operated.delete_entries, Operated.recreate_source, more(), lose("ledger")),
+    ),
+    Case(
+        name="entries deleted",
+        act=acts(TWO, Operated.delete_entries, more()),
+        is_stateful=True,
+        refused="has no entry of",
+        way_out=RUN,
+    ),
     # Names.
     Case(
         name="another output",

@@ -237,6 +237,13 @@ def outside_kafka(*, is_same_query: bool, topic_id: str) -> Situation:
     return replace(given, evidence=evidence, ledger=replace(given.ledger, held=held))
 
 
+def without_an_entry(**fields: object) -> Situation:
+    """The output had something of both partitions; the ledger says of one alone how much."""
+    both = {A0: Part(held=(0, 2), begin=2, end=4), A1: Part(held=None, begin=2, end=4)}
+    given = situation(both)
+    return replace(given, ledger=replace(given.ledger, home=Home(source_entries={NEW: 2})), **fields)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("row", "action", "given"),
     [
@@ -262,6 +269,25 @@ def outside_kafka(*, is_same_query: bool, topic_id: str) -> Situation:
         ("D10", Plan.RUN, with_home(Home(output_ids={"another": "deleted"}))),
         ("D10", Plan.RUN, replace(with_home(None), ledger_missing=LedgerMissing.RUN)),
         ("D10", Plan.RUN, replace(with_home(None), targets=("a",))),
+        ("D22", Plan.REFUSE, without_an_entry()),
+        ("D22", Plan.REFUSE, changed(without_an_entry(), guarantee=Guarantee.AT_MOST_ONCE)),
+        ("D22", Plan.REFUSE, changed(without_an_entry(), offsets_before={A0: 2, A1: 0})),
+        ("D10", Plan.RUN, changed(without_an_entry(), guarantee=Guarantee.AT_LEAST_ONCE)),
+        ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.RUN)),
+        ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.SKIP)),
+        ("D03", Plan.SKIP, changed(without_an_entry(ledger_missing=LedgerMissing.SKIP), is_replay=True)),
+        (
+            "D03",
+            Plan.COMPUTE,
+            changed(without_an_entry(ledger_missing=LedgerMissing.SKIP, is_stateful=True), is_replay=True),
+        ),
+        # The choice is about what is not known alone: of the other partition it is known.
+        (
+            "D09",
+            Plan.REFUSE,
+            changed(without_an_entry(ledger_missing=LedgerMissing.RUN), offsets_before={A0: 3, A1: 2}),
+        ),
+        ("D08", Plan.REFUSE, replace(without_an_entry(), evidence=Evidence(topic_ids={"a": "a third"}))),
         ("D06", Plan.REFUSE, changed(situation(LEVEL), offsets={B0: 1}, offsets_before={B0: 0})),
         ("D21", Plan.REFUSE, outside_kafka(is_same_query=False, topic_id="")),
         ("D17", Plan.SKIP, outside_kafka(is_same_query=True, topic_id="")),

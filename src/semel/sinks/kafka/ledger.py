@@ -3,14 +3,16 @@
 Each source partition has an entry: the next offset to read, and as metadata who committed it (query, micro-batch,
 output topics) and what the offset counts (which topic, by id, and the offset where the output begins). One entry more,
 at home on partition 0 of the first output topic, says which topics the output is, by id. Kafka deletes a topic's
-committed offsets with the topic: so the entry at home outlives a source topic, and the others an output topic. A source
-without Kafka offsets has the entry at home alone (E8). Because entries commit with the output, they say what the output
-holds, whatever happened to Spark's checkpoint. `recovery` decides by them.
+committed offsets with the topic: so the entry at home outlives a source topic, and the others an output topic. It also
+says how many entries each source topic has, by id, so that those which were deleted alone are missed. A source without
+Kafka offsets has the entry at home alone (E8). Because entries commit with the output, they say what the output holds,
+whatever happened to Spark's checkpoint. `recovery` decides by them.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from math import inf
@@ -23,7 +25,8 @@ from semel.wire.topology import TopicPartition
 
 # All partitions of a micro-batch have the same text, so a few entries serve thousands of partitions.
 ENTRIES_KEPT = 64
-TARGETS_BYTES_MAX = 1_500  # in two places; brokers take 4,096 bytes of metadata by default
+# Brokers take 4,096 bytes of metadata by default, for targets in two places and what else an entry says.
+TARGETS_BYTES_MAX, SOURCES_BYTES_MAX = 1_500, 700
 # Another number was written by another version of semel: its entries are not guessed at.
 FORMAT = 2
 
@@ -70,7 +73,10 @@ def _read(row: CommittedOffset) -> tuple[Entry, Held | Home] | None:
     try:
         fields = json.loads(what or "{}")
         if "home" in fields:
-            return entry, Home(output_ids={str(name): str(number) for name, number in fields["home"].items()})
+            return entry, Home(
+                output_ids={str(name): str(number) for name, number in fields["home"].items()},
+                source_entries={str(number): int(entries) for number, entries in fields.get("sources", {}).items()},
+            )
         held = Held(
             offset_next=row.offset_next,
             offset_first=int(fields.get("first", UNKNOWN_OFFSET)),
@@ -97,11 +103,7 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     for partition, row in committed.items():
         read = _read(row)
         if read is None:
-            raise ConfigError(
-                f"the group {pipeline!r} has a committed offset for {partition} that no pipeline wrote",
-                because="the ledger of a pipeline is kept as the offsets of a group of the same name",
-                you_want="another pipeline name, or delete that group's offsets",
-            )
+            raise _foreign(pipeline, partition, is_ledger=any(_read(other) is not None for other in committed.values()))
         entry, what = read
         entries.append(entry)
         if isinstance(what, Home):
@@ -111,6 +113,20 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     # By number: entries of partitions that are no longer read stay behind, and ids begin again with a new checkpoint.
     last = max(entries, key=lambda entry: entry.number, default=None)
     return Ledger(held=held, last=last, home=homes[max(homes)] if homes else None)
+
+
+def _foreign(pipeline: str, partition: TopicPartition, *, is_ledger: bool) -> ConfigError:
+    """Why the whole group: of entries that are deleted alone nobody knows what they said."""
+    delete = f"kafka-consumer-groups --delete --group {pipeline}"
+    return ConfigError(
+        f"the group {pipeline!r} has a committed offset for {partition} that no pipeline wrote",
+        because="it is the ledger of a pipeline, and somebody has reset offsets of it, or consumed in this group"
+        if is_ledger
+        else "the ledger of a pipeline is kept as the offsets of a group of the same name",
+        you_want=f"the whole group deleted ({delete}); the next start then says what can be done without a ledger"
+        if is_ledger
+        else f"another pipeline name, or that group deleted ({delete})",
+    )
 
 
 def newest_entries(
@@ -141,16 +157,33 @@ def ledger_entries(
     """What this micro-batch commits; `home` is partition 0 of the first output topic."""
     ids = topic_ids or {}
     entry = to_metadata(next_entry(micro_batch, ledger, targets))
-    outputs = json.dumps({"home": {name: ids[name] for name in sorted(targets) if name in ids}})
-    if len(outputs.encode()) > TARGETS_BYTES_MAX:
-        # Too long to be kept. Without ids a deleted output is not noticed, which is better than no entry.
-        outputs = json.dumps({"home": {}})
-    at_home = CommittedOffset(offset_next=micro_batch.id + 1, metadata=f"{entry}\n{outputs}")
-    # A pipeline that reads what it writes has a source entry there, which goes before.
-    return {home: at_home} | {
-        partition: _write(entry, held_after(micro_batch, ledger, partition, ids.get(partition.topic, "")))
+    held = {
+        partition: held_after(micro_batch, ledger, partition, ids.get(partition.topic, ""))
         for partition in micro_batch.offsets or {}
     }
+    # What does not fit is not kept. Without ids a deleted output or entry is not noticed: better than no entry.
+    about = {
+        "home": _fitting({name: ids[name] for name in sorted(targets) if name in ids}, TARGETS_BYTES_MAX),
+        "sources": _source_entries(ledger, held),
+    }
+    at_home = CommittedOffset(offset_next=micro_batch.id + 1, metadata=f"{entry}\n{json.dumps(about)}")
+    # A pipeline that reads what it writes has a source entry there, which goes before.
+    return {home: at_home} | {partition: _write(entry, one) for partition, one in held.items()}
+
+
+def _source_entries(ledger: Ledger, held: Mapping[TopicPartition, Held]) -> Mapping[str, object]:
+    """How many entries each topic has after this commit; of topics that are not read, what the last one said stays."""
+    counted = Counter(one.topic_id for one in {**ledger.held, **held}.values() if one.topic_id)
+    noted = ledger.home.source_entries if ledger.home is not None else {}
+    entries = {number: max(counted[number], noted.get(number, 0)) for number in sorted({*counted, *noted})}
+    read = {one.topic_id for one in held.values()}
+    # Of topics that were deleted nobody asks again: they go first when there is no room for all.
+    mine = {number: entries[number] for number in entries if number in read}
+    return _fitting(entries, SOURCES_BYTES_MAX) or _fitting(mine, SOURCES_BYTES_MAX)
+
+
+def _fitting(fields: Mapping[str, object], bytes_max: int) -> Mapping[str, object]:
+    return fields if len(json.dumps(fields).encode()) <= bytes_max else {}
 
 
 def moved_entries(

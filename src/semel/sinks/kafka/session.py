@@ -181,13 +181,16 @@ class KafkaSession(SinkSession):
         )
 
     def _evidence(self, micro_batch: MicroBatch) -> Evidence:
-        """What is known beside the ledger; the cluster is asked only at a start, and when offsets become smaller.
+        """What is known beside the ledger; the cluster is asked only at a start, and when something may have changed.
 
-        Why then: offsets of one topic only grow, so smaller ones are those of a topic that was created again.
+        Offsets of one topic only grow, so smaller ones are those of a topic that was created again. Kafka deletes
+        entries with their topic, so one that this driver has committed and the coordinator lacks may tell of that.
         """
         held, ends = self._ledger.offsets, micro_batch.offsets or {}
         is_other = any(self._topic_ids.get(name) != topic_id for name, topic_id in micro_batch.topic_ids.items())
-        if self._mine is None or is_other or any(end < held.get(one, 0) for one, end in ends.items()):
+        is_less = any(end < held.get(one, 0) for one, end in ends.items())
+        is_forgotten = any(one in held and one not in self._found for one in ends)
+        if self._mine is None or is_other or is_less or is_forgotten:
             evidence = gather(self.cluster, self._ledger, micro_batch, list(self.targets))
             self._topic_ids |= evidence.topic_ids
             return evidence

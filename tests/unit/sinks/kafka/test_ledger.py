@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch
-from semel.sinks.kafka.ledger import from_metadata, ledger_entries, newest_entries, read_ledger, to_metadata
-from semel.sinks.ledger import UNKNOWN_OFFSET, Entry, Held, Home, Ledger
+from semel.sinks.kafka.ledger import (
+    SOURCES_BYTES_MAX,
+    from_metadata,
+    ledger_entries,
+    newest_entries,
+    read_ledger,
+    to_metadata,
+)
+from semel.sinks.ledger import UNKNOWN_OFFSET, Entry, Held, Home, Ledger, lost_entries
 from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition
 
@@ -70,6 +77,12 @@ def test_metadata_of_somebody_else(text: str) -> None:
 def test_a_group_that_no_pipeline_wrote_is_refused() -> None:
     with pytest.raises(ConfigError, match="that no pipeline wrote"):
         read_ledger("p", {A0: CommittedOffset(offset_next=3, metadata="")})
+
+
+def test_a_ledger_that_somebody_has_reset_is_told_apart() -> None:
+    foreign = CommittedOffset(offset_next=3, metadata="")
+    with pytest.raises(ConfigError, match=r"the whole group deleted[\s\S]*somebody has reset offsets of it"):
+        read_ledger("p", {A0: foreign, HOME: row(3, 30)})
 
 
 def test_no_offsets_is_an_empty_ledger() -> None:
@@ -178,7 +191,7 @@ def test_a_second_line_of_somebody_else(second_line: str) -> None:
 def test_the_entry_at_home_knows_the_output_topics() -> None:
     ids = {"out": "1", "more": "2", "a": "3"}
     found = read_ledger("p", ledger_entries(MICRO_BATCH, EMPTY, HOME, targets=("out", "more"), topic_ids=ids))
-    assert found.home == Home(output_ids={"more": "2", "out": "1"})
+    assert found.home == Home(output_ids={"more": "2", "out": "1"}, source_entries={"3": 2})
     assert found.offsets == {A0: 20, A1: 30}
     many = [f"topic-{number:0200d}" for number in range(50)]
     rows = ledger_entries(MICRO_BATCH, EMPTY, HOME, targets=many, topic_ids=dict.fromkeys(many, "1"))
@@ -189,3 +202,52 @@ def test_the_entry_at_home_knows_the_output_topics() -> None:
 def test_a_pipeline_that_reads_what_it_writes() -> None:
     found = read_ledger("p", ledger_entries(MICRO_BATCH, EMPTY, A0))
     assert (found.offsets, found.home) == ({A0: 20, A1: 30}, None)
+
+
+IDS = {"a": "of a", "b": "of b"}
+
+
+def committed(*partitions: TopicPartition, after: Ledger = EMPTY) -> dict[TopicPartition, CommittedOffset]:
+    micro_batch = replace(MICRO_BATCH, offsets=dict.fromkeys(partitions, 20), offsets_before={})
+    return ledger_entries(micro_batch, after, HOME, topic_ids=IDS)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "ids", "missed"),
+    [
+        ([], IDS, []),
+        ([A1], IDS, [A1]),
+        ([A0, A1], IDS, [A0, A1]),
+        # Kafka has deleted them with their topic, or nobody knows which topic it is.
+        ([A0, A1], {"a": "new"}, []),
+        ([A1], {}, []),
+        # Without the entry at home nobody knows how many there were.
+        ([A1, HOME], IDS, []),
+    ],
+)
+def test_entries_that_were_deleted_alone_are_missed(
+    deleted: list[TopicPartition], ids: dict[str, str], missed: list[TopicPartition]
+) -> None:
+    left = {place: row for place, row in committed(A0, A1, B0).items() if place not in deleted}
+    assert lost_entries(read_ledger("p", left), [A0, A1, B0], ids) == missed
+
+
+def test_a_partition_that_was_added_has_lost_nothing() -> None:
+    assert lost_entries(read_ledger("p", committed(A0)), [A0, A1], IDS) == []
+
+
+def test_entries_of_a_topic_that_is_not_read_are_counted_on() -> None:
+    """They expire before the others do, since nobody renews them."""
+    first = committed(A0, B0)
+    second = committed(A0, after=read_ledger("p", first))
+    third = committed(A0, after=read_ledger("p", second))
+    assert lost_entries(read_ledger("p", first | third), [A0, B0], IDS) == []
+    assert lost_entries(read_ledger("p", third), [A0, B0], IDS) == [B0]
+
+
+def test_topics_that_are_read_are_counted_before_others() -> None:
+    """Where not all have room: ids of deleted topics stay behind."""
+    noted = {f"{number:036d}": 3 for number in range(SOURCES_BYTES_MAX // 36)}
+    last = Entry(query_id="q", micro_batch_id=4)
+    rows = committed(A0, after=Ledger(last=last, home=Home(source_entries=noted)))
+    assert read_ledger("p", rows).home == Home(source_entries={"of a": 1})
