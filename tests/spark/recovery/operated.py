@@ -9,7 +9,7 @@ import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -104,6 +104,23 @@ class Operated:
     def restore(self, name: str) -> None:
         shutil.rmtree(self.job.checkpoint)
         shutil.copytree(self.backups[name], self.job.checkpoint)
+
+    def swap_checkpoint(self, names: Iterable[str]) -> None:
+        """Give this pipeline the checkpoint of another one over the same topic, or these parts of it."""
+        other = replace(
+            self.job,
+            pipeline=f"other-{next(_numbers)}",
+            outputs=(self.new_output(),),
+            checkpoint=str(self.folder / f"other-{next(_numbers)}"),
+            source_options={"startingOffsets": "earliest"},
+            sink_options={},
+        )
+        other.finish()
+        for name in names:
+            mine, others = Path(self.job.checkpoint) / name, Path(other.checkpoint) / name
+            if mine.exists() and others.exists():
+                shutil.rmtree(mine) if mine.is_dir() else mine.unlink()
+                shutil.move(others, mine)
 
     def roll_back_to_nothing(self) -> None:
         """Keep the query's identity and nothing else."""

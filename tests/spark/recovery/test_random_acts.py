@@ -112,7 +112,43 @@ class Operator:
             self.pipeline.know_pipeline()
 
 
-def run_seed(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: int) -> None:
+class Meddler(Operator):
+    """Draws also what is done by hand: folders that change places, and Kafka's own tools."""
+
+    def __init__(self, pipeline: Operated, seed: int) -> None:
+        super().__init__(pipeline, seed)
+        self.acts = [
+            self.kill,
+            self.back_up,
+            self.restore,
+            self.lose_checkpoint,
+            self.swap_checkpoint,
+            self.delete_entries,
+            self.recreate_source,
+            self.recreate_output,
+            self.change_options,
+        ]
+
+    def swap_checkpoint(self) -> None:
+        """With another pipeline's, as a whole or without the file that names it; one of the two may be ahead."""
+        whole = ["offsets", "commits", "metadata", "state", "sources", "semel-pipeline"]
+        is_ahead = self.draw.random() < 0.5
+        if is_ahead:
+            self.pipeline.send(5)
+        self.pipeline.swap_checkpoint(self.draw.choice([whole, whole[:-1]]))
+
+    def delete_entries(self) -> None:
+        self.pipeline.delete_entries()
+
+    def recreate_output(self) -> None:
+        """Only a start that has something to do looks at its output."""
+        self.pipeline.recreate_output()
+        self.pipeline.send(5)
+
+
+def run_seed(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: int, by: type[Operator] = Operator
+) -> None:
     """Play one sequence, and say what was done if it fails."""
     pipeline = Operated.new(
         spark,
@@ -121,7 +157,7 @@ def run_seed(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: 
         format_="kafka" if seed % 5 == 4 else "semel",
         is_stateful=seed % 3 == 2,
     )
-    operator = Operator(pipeline, seed)
+    operator = by(pipeline, seed)
     try:
         operator.play()
     finally:
@@ -140,3 +176,11 @@ def test_every_start_is_right_or_refused(
 @pytest.mark.parametrize("seed", range(SEEDS_FULL, SEEDS), ids=lambda seed: f"seed-{seed}")
 def test_many_more_sequences(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: int) -> None:
     run_seed(spark, cluster, tmp_path, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(SEEDS_FULL), ids=lambda seed: f"seed-{seed}")
+def test_every_start_is_right_or_refused_whoever_meddles(
+    spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: int
+) -> None:
+    run_seed(spark, cluster, tmp_path, seed, by=Meddler)
