@@ -110,8 +110,9 @@ def held_after(micro_batch: MicroBatch, ledger: Ledger, partition: TopicPartitio
     offset_next = micro_batch.offsets[partition]
     before = ledger.held.get(partition)
     if before is not None and is_same_topic(before.topic_id, topic_id):
-        # The beginning stays: what was held before is still held.
-        return Held(offset_next=offset_next, offset_first=before.offset_first, topic_id=topic_id or before.topic_id)
+        # What was held before is still held, also when at least once has written a part of it again.
+        end = max(offset_next, before.offset_next)
+        return Held(offset_next=end, offset_first=before.offset_first, topic_id=topic_id or before.topic_id)
     starts = micro_batch.offsets_before
     # A partition that appears while a query runs is read from its beginning.
     first = UNKNOWN_OFFSET if starts is None else starts.get(partition, 0)

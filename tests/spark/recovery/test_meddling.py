@@ -174,6 +174,24 @@ def test_two_checkpoints_of_a_source_that_knows_its_pipeline(pipeline: Operated)
 
 
 @BOTH
+def test_at_least_once_from_an_older_checkpoint_and_then_exactly_once(pipeline: Operated) -> None:
+    """What the weaker guarantee repeats is its affair; what it has not repeated is in the output all the same."""
+    pipeline.live(BATCH, BATCH, BATCH)
+    pipeline.restore("1")
+    pipeline.job.guarantee, pipeline.job.per_trigger = "at_least_once", 10
+    pipeline.die(CommitStep.COMMITTED)
+    repeated = pipeline.output_size() - 3 * BATCH
+    assert 0 < repeated < 2 * BATCH
+    pipeline.job.guarantee = "exactly_once"
+    failure = pipeline.job.run() or ""
+    assert "and repeat records" in failure
+    reset(pipeline, failure)
+    pipeline.send(BATCH)
+    pipeline.job.finish()
+    assert pipeline.output_size() == 4 * BATCH + repeated
+
+
+@BOTH
 @pytest.mark.parametrize("to", ["ledger", "earliest"])
 def test_a_reset_and_then_the_old_checkpoint(pipeline: Operated, to: str) -> None:
     """The backup knows nothing of the reset: it is behind its output, or ahead of it, and never taken for level."""

@@ -75,6 +75,12 @@ def killed(step: CommitStep) -> Act:
     return lambda pipeline: pipeline.kill(step)
 
 
+def recreate_smaller(pipeline: Operated) -> None:
+    """Under its name, without the last partition."""
+    pipeline.partitions -= 1
+    pipeline.recreate_source()
+
+
 def other_output(pipeline: Operated) -> None:
     """A second job of the same name, to another topic."""
     pipeline.job.outputs = (pipeline.new_output(),)
@@ -237,6 +243,24 @@ CASES = [
     Case(name="expired, new, from the ledger", act=acts(TWO, Operated.expire_source, more(), lose("ledger"))),
     Case(name="recreated, new, from the earliest", act=acts(TWO, Operated.recreate_source, more(), lose("earliest"))),
     Case(name="recreated, new, from the ledger", act=acts(TWO, Operated.recreate_source, more(70), lose("ledger"))),
+    Case(
+        name="recreated with fewer partitions, new, from the earliest",
+        act=acts(TWO, recreate_smaller, more(), lose("earliest")),
+        formats=BOTH,
+    ),
+    Case(
+        name="recreated with fewer partitions, new, from the ledger",
+        act=acts(TWO, recreate_smaller, more(70), lose("ledger")),
+    ),
+    Case(
+        name="recreated with fewer partitions, loss accepted",
+        act=acts(
+            TWO,
+            recreate_smaller,
+            more(),
+            lambda pipeline: pipeline.job.source_options.update(failOnDataLoss="false"),
+        ),
+    ),
     Case(
         name="recreated, loss accepted",
         act=acts(

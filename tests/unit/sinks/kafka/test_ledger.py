@@ -164,6 +164,12 @@ def held_after(before: Held | None, micro_batch: MicroBatch, topic_id: str) -> H
         ),
         (Held(offset_next=10, offset_first=3, topic_id=""), "id", Held(offset_next=20, offset_first=3, topic_id="id")),
         (Held(offset_next=10, offset_first=3, topic_id="id"), "", Held(offset_next=20, offset_first=3, topic_id="id")),
+        # At least once writes a part again; the rest is held all the same, and exactly once may be declared next.
+        (
+            Held(offset_next=50, offset_first=3, topic_id="id"),
+            "id",
+            Held(offset_next=50, offset_first=3, topic_id="id"),
+        ),
         # Another topic of the same name: nothing that was held is in it.
         (
             Held(offset_next=10, offset_first=3, topic_id="old"),
