@@ -109,6 +109,22 @@ def test_a_source_does_not_fence_its_own_sink(spark: SparkSession, cluster: seme
 
 
 @pytest.mark.full
+def test_two_readers_of_one_topic(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
+    """Where they stand differently they are refused before a row is written; one reader gives the same rows."""
+    job = Job.filled(spark, cluster.bootstrap, tmp_path, range(60))
+    slower = replace(job, per_trigger=20)
+    job.shape = lambda rows: rows.select("key", "value").union(slower.read().select("key", "value"))
+    failure = job.run() or ""
+    assert f"two sources of one query read {job.source}-" in failure
+    assert "one select with explode(array(…)); then a new checkpoint folder" in failure
+    assert job.output("read_uncommitted") == []
+    job.shape = lambda rows: rows.selectExpr("key", "explode(array(value, value)) value")
+    job.checkpoint = str(tmp_path / "new")
+    job.finish()
+    check_once(job.output(), [*range(60), *range(60)], ordered=False)
+
+
+@pytest.mark.full
 def test_a_function_that_returns_early_is_noticed(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path) -> None:
     """E13: the micro-batch that it left out is missing in the ledger; the next one is refused, and a reset cures it."""
     job = Job.filled(spark, cluster.bootstrap, tmp_path, range(60), per_trigger=20)
