@@ -4,9 +4,11 @@ The oracle knows nothing of offsets' order: it lists the records that the output
 brings and those that the topic has, and says what running or skipping it would lose or repeat.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from semel.wire.topology import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 OLD, NEW = "old id", "new id"
+DESIGN = Path(__file__).parents[3] / "docs" / "DESIGN.md"
 Decide = Callable[[Situation], Decision]
 
 
@@ -244,79 +247,79 @@ def without_an_entry(**fields: object) -> Situation:
     return replace(given, ledger=replace(given.ledger, home=Home(source_entries={NEW: 2})), **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("row", "action", "given"),
-    [
-        ("D01", Plan.RUN, NOTHING),
-        ("D01", Plan.RUN, changed(NOTHING, is_replay=True)),
-        ("D02", Plan.RUN, changed(HAS_RECORDS, guarantee=Guarantee.AT_LEAST_ONCE)),
-        ("D03", Plan.RUN, replace(HAS_RECORDS, ledger_missing=LedgerMissing.RUN)),
-        ("D03", Plan.RUN, replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP)),
-        ("D03", Plan.SKIP, changed(replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP), is_replay=True)),
-        (
-            "D03",
-            Plan.COMPUTE,
-            changed(replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP, is_stateful=True), is_replay=True),
-        ),
-        ("D04", Plan.REFUSE, HAS_RECORDS),
-        ("D04", Plan.REFUSE, changed(HAS_RECORDS, guarantee=Guarantee.AT_MOST_ONCE)),
-        ("D04", Plan.REFUSE, changed(NOTHING, id=1)),
-        ("D05", Plan.REFUSE, replace(situation(LEVEL), targets=("elsewhere",))),
-        ("D10", Plan.RUN, replace(situation(LEVEL), targets=("out", "more"))),
-        ("D20", Plan.REFUSE, with_home(None)),
-        ("D20", Plan.REFUSE, with_home(Home(output_ids={"out": "deleted"}))),
-        ("D10", Plan.RUN, with_home(Home(output_ids={"out": "here"}))),
-        ("D10", Plan.RUN, with_home(Home(output_ids={"another": "deleted"}))),
-        ("D10", Plan.RUN, replace(with_home(None), ledger_missing=LedgerMissing.RUN)),
-        ("D10", Plan.RUN, replace(with_home(None), targets=("a",))),
-        ("D22", Plan.REFUSE, without_an_entry()),
-        ("D22", Plan.REFUSE, changed(without_an_entry(), guarantee=Guarantee.AT_MOST_ONCE)),
-        ("D22", Plan.REFUSE, changed(without_an_entry(), offsets_before={A0: 2, A1: 0})),
-        ("D10", Plan.RUN, changed(without_an_entry(), guarantee=Guarantee.AT_LEAST_ONCE)),
-        ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.RUN)),
-        ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.SKIP)),
-        ("D03", Plan.SKIP, changed(without_an_entry(ledger_missing=LedgerMissing.SKIP), is_replay=True)),
-        (
-            "D03",
-            Plan.COMPUTE,
-            changed(without_an_entry(ledger_missing=LedgerMissing.SKIP, is_stateful=True), is_replay=True),
-        ),
-        # The choice is about what is not known alone: of the other partition it is known.
-        (
-            "D09",
-            Plan.REFUSE,
-            changed(without_an_entry(ledger_missing=LedgerMissing.RUN), offsets_before={A0: 3, A1: 2}),
-        ),
-        ("D08", Plan.REFUSE, replace(without_an_entry(), evidence=Evidence(topic_ids={"a": "a third"}))),
-        ("D06", Plan.REFUSE, changed(situation(LEVEL), offsets={B0: 1}, offsets_before={B0: 0})),
-        ("D21", Plan.REFUSE, outside_kafka(is_same_query=False, topic_id="")),
-        ("D17", Plan.SKIP, outside_kafka(is_same_query=True, topic_id="")),
-        ("D17", Plan.SKIP, outside_kafka(is_same_query=False, topic_id="id")),
-        ("D12", Plan.REFUSE, changed(situation(LEVEL), offsets_before=None)),
-        (
-            "D13",
-            Plan.RUN,
-            replace(situation(LEVEL, is_stateful=True, is_same_query=False), lost_state=LostState.ACCEPT),
-        ),
-    ],
-)
+BY_NAME = [
+    ("D01", Plan.RUN, NOTHING),
+    ("D01", Plan.RUN, changed(NOTHING, is_replay=True)),
+    ("D02", Plan.RUN, changed(HAS_RECORDS, guarantee=Guarantee.AT_LEAST_ONCE)),
+    ("D03", Plan.RUN, replace(HAS_RECORDS, ledger_missing=LedgerMissing.RUN)),
+    ("D03", Plan.RUN, replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP)),
+    ("D03", Plan.SKIP, changed(replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP), is_replay=True)),
+    (
+        "D03",
+        Plan.COMPUTE,
+        changed(replace(HAS_RECORDS, ledger_missing=LedgerMissing.SKIP, is_stateful=True), is_replay=True),
+    ),
+    ("D04", Plan.REFUSE, HAS_RECORDS),
+    ("D04", Plan.REFUSE, changed(HAS_RECORDS, guarantee=Guarantee.AT_MOST_ONCE)),
+    ("D04", Plan.REFUSE, changed(NOTHING, id=1)),
+    ("D05", Plan.REFUSE, replace(situation(LEVEL), targets=("elsewhere",))),
+    ("D10", Plan.RUN, replace(situation(LEVEL), targets=("out", "more"))),
+    ("D20", Plan.REFUSE, with_home(None)),
+    ("D20", Plan.REFUSE, with_home(Home(output_ids={"out": "deleted"}))),
+    ("D10", Plan.RUN, with_home(Home(output_ids={"out": "here"}))),
+    ("D10", Plan.RUN, with_home(Home(output_ids={"another": "deleted"}))),
+    ("D10", Plan.RUN, replace(with_home(None), ledger_missing=LedgerMissing.RUN)),
+    ("D10", Plan.RUN, replace(with_home(None), targets=("a",))),
+    ("D22", Plan.REFUSE, without_an_entry()),
+    ("D22", Plan.REFUSE, changed(without_an_entry(), guarantee=Guarantee.AT_MOST_ONCE)),
+    ("D22", Plan.REFUSE, changed(without_an_entry(), offsets_before={A0: 2, A1: 0})),
+    ("D10", Plan.RUN, changed(without_an_entry(), guarantee=Guarantee.AT_LEAST_ONCE)),
+    ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.RUN)),
+    ("D10", Plan.RUN, without_an_entry(ledger_missing=LedgerMissing.SKIP)),
+    ("D03", Plan.SKIP, changed(without_an_entry(ledger_missing=LedgerMissing.SKIP), is_replay=True)),
+    (
+        "D03",
+        Plan.COMPUTE,
+        changed(without_an_entry(ledger_missing=LedgerMissing.SKIP, is_stateful=True), is_replay=True),
+    ),
+    # The choice is about what is not known alone: of the other partition it is known.
+    (
+        "D09",
+        Plan.REFUSE,
+        changed(without_an_entry(ledger_missing=LedgerMissing.RUN), offsets_before={A0: 3, A1: 2}),
+    ),
+    ("D08", Plan.REFUSE, replace(without_an_entry(), evidence=Evidence(topic_ids={"a": "a third"}))),
+    ("D06", Plan.REFUSE, changed(situation(LEVEL), offsets={B0: 1}, offsets_before={B0: 0})),
+    ("D21", Plan.REFUSE, outside_kafka(is_same_query=False, topic_id="")),
+    ("D17", Plan.SKIP, outside_kafka(is_same_query=True, topic_id="")),
+    ("D17", Plan.SKIP, outside_kafka(is_same_query=False, topic_id="id")),
+    ("D12", Plan.REFUSE, changed(situation(LEVEL), offsets_before=None)),
+    (
+        "D13",
+        Plan.RUN,
+        replace(situation(LEVEL, is_stateful=True, is_same_query=False), lost_state=LostState.ACCEPT),
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "action", "given"), BY_NAME)
 def test_rows_by_name(row: str, action: Plan, given: Situation) -> None:
     found = decide(given)
     assert (found.row, found.action) == (row, action)
     assert (found.error is not None) == (action is Plan.REFUSE)
 
 
-@pytest.mark.parametrize(
-    ("last_id", "last_end", "row", "action"),
-    [
-        (5, "end", "D07", Plan.SKIP),
-        (4, "before", "D10", Plan.RUN),
-        (2, "before", "D10", Plan.RUN),
-        (5, "elsewhere", "D11", Plan.REFUSE),
-        (4, "elsewhere", "D11", Plan.REFUSE),
-        (6, "before", "D11", Plan.REFUSE),
-    ],
-)
+BY_DIGEST = [
+    (5, "end", "D07", Plan.SKIP),
+    (4, "before", "D10", Plan.RUN),
+    (2, "before", "D10", Plan.RUN),
+    (5, "elsewhere", "D11", Plan.REFUSE),
+    (4, "elsewhere", "D11", Plan.REFUSE),
+    (6, "before", "D11", Plan.REFUSE),
+]
+
+
+@pytest.mark.parametrize(("last_id", "last_end", "row", "action"), BY_DIGEST)
 def test_a_source_without_kafka_offsets(last_id: int, last_end: str, row: str, action: Plan) -> None:
     """E8: its positions are compared as digests, so that a checkpoint that was rolled back is noticed."""
     given = changed(situation(LEVEL), offsets=None, offsets_before=None, end_digest="end", before_digest="before")
@@ -380,3 +383,10 @@ def test_a_source_topic_that_was_deleted_with_its_entries() -> None:
     deleted = replace(given, ledger=replace(given.ledger, held={}))
     assert decide(deleted).row == "D10"
     assert decide(changed(deleted, offsets_before={A0: 1})).row == "D08"
+
+
+def test_every_row_of_the_table_is_shown() -> None:
+    """What DESIGN lists is what the tests above decide, switch off or name; no more and no less."""
+    table = re.findall(r"^\| (D\d\d) \|", DESIGN.read_text(encoding="utf-8"), re.MULTILINE)
+    shown = {*ROWS_OF_COMBINATIONS, *(one[0] for one in BY_NAME), *(one[2] for one in BY_DIGEST)}
+    assert sorted(table) == sorted(shown)
