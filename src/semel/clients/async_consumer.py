@@ -19,6 +19,7 @@ from typing import Self
 
 from semel.clients.consumer import RECORDS_MAX, WAIT_MS_MAX, Consumer
 from semel.clients.handing_out import note
+from semel.clients.library import open_refusal
 from semel.clients.records import Batch, Record
 from semel.clients.settings import Value
 from semel.clients.steps import OnStep, ignore_step
@@ -60,7 +61,7 @@ class AsyncConsumer:
             on_step=on_step,
         )
         self._inner: Consumer | None = None
-        self._is_closed = False
+        self._is_open = False  # or is being opened
         self.worker = Worker("consumer")
 
     @property
@@ -99,10 +100,10 @@ class AsyncConsumer:
 
     async def close(self) -> None:
         """As `Consumer.close`."""
-        if self._inner is None or self._is_closed:
+        if self._inner is None or not self._is_open:
             return
         # Before the wait: a second `close`, from a `finally` or another task, must find nothing left to do.
-        self._is_closed = True
+        self._is_open = False
         worker = self.worker
         try:
             await worker.finish(self._inner.close)
@@ -111,9 +112,15 @@ class AsyncConsumer:
 
     async def __aenter__(self) -> Self:
         """Join the group."""
-        self.worker = self.worker.usable()
-        self._is_closed = False
-        self._inner = await self.worker.open(self._open)
+        if self._is_open:
+            raise open_refusal("consumer")
+        self._is_open = True
+        try:
+            self.worker = self.worker.usable()
+            self._inner = await self.worker.open(self._open)
+        except BaseException:
+            self._is_open = False
+            raise
         return self
 
     async def __aexit__(

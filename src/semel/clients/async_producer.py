@@ -6,6 +6,7 @@
 
 `await send(…)` waits for room in the queue and gives a future; awaiting that gives the delivery. A thread serves the
 library's reports and hands them to the loop by the handful. What blocks runs in one thread of the producer's own.
+A `send` that is not awaited does nothing: the transaction is not committed then, and `close` tells it.
 
 A task may be cancelled at any `await`: a send that waited for room was not made; a transaction that was open, or was
 being opened, is aborted; a commit under way goes on to its end, and the next one waits for that.
@@ -16,16 +17,18 @@ Keeps: K2 a send has one outcome: a failure that nobody awaited is told by the n
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from semel.clients.async_consumer import AsyncConsumer
 from semel.clients.delivery import Delivered, Failures, delivered, delivery_failure
 from semel.clients.failures import KafkaFailure
 from semel.clients.handing_out import batches_in_hand
+from semel.clients.library import open_refusal
 from semel.clients.producer import WAIT_MS_MAX, Exactly, Kind, Plain, Producer, Transactional
 from semel.clients.sending import SLICE_S, Headers, Payload, Sender
 from semel.clients.settings import Value
@@ -38,6 +41,7 @@ from semel.guarantee import Guarantee
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+Result = TypeVar("Result")
 SERVE_S = 0.1
 UNSEEN_MAX = 1_000  # failures that are kept before somebody looks which of them were awaited
 
@@ -96,6 +100,21 @@ class Reports:
         self.failures = Failures()  # replaced by the producer's own
         self._unseen_max = UNSEEN_MAX
 
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether the caller runs on the producer's loop."""
+        return asyncio.get_running_loop() is self._loop
+
+    def future(self) -> asyncio.Future[Delivered]:
+        """What a report is waited for with; ConfigError on another loop, where nobody would ever be woken."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigError(
+                "the producer was opened on another loop",
+                you_want="one asyncio.run(…) around all of it; or a producer of its own for each loop",
+                because="its reports go to the loop that it was opened on",
+            )
+        return self._loop.create_future()
+
     def add(self, delivery: AsyncDelivery) -> None:
         """From any thread; the loop is woken once for all that comes before it looks."""
         with self._lock:
@@ -124,11 +143,12 @@ class Reports:
 
     async def tell(self) -> None:
         """Raise the first failure that nobody has awaited; a task that waits for one just now gets it first."""
-        self._settle()
-        # One turn of the loop: tasks that wait for a failed send wake up in it, and their failures count as seen.
-        turn = self._loop.create_future()
-        self._loop.call_soon(turn.set_result, None)
-        await turn
+        if self.is_on_loop:  # on another loop nobody waits
+            self._settle()
+            # One turn of the loop: tasks that wait for a failed send wake up in it, and their failures count as seen.
+            turn = self._loop.create_future()
+            self._loop.call_soon(turn.set_result, None)
+            await turn
         self.failures.tell()
 
 
@@ -164,26 +184,42 @@ class AsyncSender:
         """`worker` does what blocks."""
         self._worker = worker
         self._reports = reports
+        self._asked = self._begun = 0  # sends: one that is not awaited is never begun
+        self._waiting = 0
 
-    async def _send(self, sender: Sender, *record: object) -> None:
+    async def _send(self, sender: Sender, result: Result, *record: object) -> Result:
         """Hand a record over; wait for room when there is none. A task that is cancelled then has sent nothing."""
+        self._begun += 1
         try:
             sender.produce(*record)
         except BufferError:
             await self._send_later(sender, *record)
         except Exception as error:  # noqa: BLE001 - told apart there
             raise sender.send_failure(error, str(record[0])) from None
+        return result
 
     async def _send_later(self, sender: Sender, *record: object) -> None:
         deadline = time.monotonic() + sender.wait_s_max
-        while time.monotonic() < deadline:
-            await self._worker.run(sender.serve, SLICE_S)
-            try:
-                sender.produce(*record)
-            except BufferError:
-                continue
-            return
+        self._waiting += 1
+        try:
+            while time.monotonic() < deadline:
+                await self._worker.run(sender.serve, SLICE_S)
+                try:
+                    sender.produce(*record)
+                except BufferError:
+                    continue
+                return
+        finally:
+            self._waiting -= 1
         raise sender.queue_full(str(record[0]))
+
+    def _not_awaited(self, sends: int, what: str) -> SemelError:
+        """What is said of sends that nobody waited for."""
+        return ConfigError(
+            f"calls of send that nobody awaited: {sends}; {what}",
+            you_want="await … .send(…); with many at once: await asyncio.gather(…) before the block ends",
+            because="a coroutine that nobody awaits does nothing, and its record would be missing without a word",
+        )
 
 
 class AsyncTransaction(AsyncSender):
@@ -194,7 +230,8 @@ class AsyncTransaction(AsyncSender):
         super().__init__(worker, reports)
         self._inner = inner
 
-    async def send(
+    # No `async def`: it counts what was asked for, also when nobody awaits it, and a record takes one coroutine less.
+    def send(
         self,
         topic: str,
         value: Payload,
@@ -203,9 +240,10 @@ class AsyncTransaction(AsyncSender):
         headers: Headers | None = None,
         partition: int = -1,
         timestamp_ms: int = 0,
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """As `Transaction.send`."""
-        await self._send(self._inner, topic, value, key, partition, None, None, timestamp_ms, headers)
+        self._asked += 1
+        return self._send(self._inner, None, topic, value, key, partition, None, None, timestamp_ms, headers)
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
         """As `Transaction.commit_offsets`."""
@@ -223,7 +261,12 @@ class AsyncTransaction(AsyncSender):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, or abort when the work failed or was cancelled."""
+        """Commit, or abort when the work failed or was cancelled, or a send of it was not awaited."""
+        missing = self._asked - self._begun + self._waiting
+        if error is None and missing:
+            refused = self._not_awaited(missing, "the transaction was not committed")
+            await self._worker.finish(self._inner.end, refused, ())
+            raise refused
         await self._worker.finish(self._inner.end, error, batches_in_hand())
 
 
@@ -257,6 +300,7 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
         self._open = lambda: Producer(bootstrap, **options)
         self._inner: Producer[Any] | None = None
         self._server: ReportServer | None = None
+        self._is_open = False  # or is being opened
 
     @property
     def inner(self) -> Producer[Any]:
@@ -267,13 +311,20 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
 
     async def __aenter__(self) -> Self:
         """Open; with a transactional id this takes it over."""
-        super().__init__(self._worker.usable(), Reports(asyncio.get_running_loop()))
-        self._inner = await self._worker.open(self._open)
-        self._reports.failures = self._inner.failures
-        self._server = ReportServer(self._inner)
+        if self._is_open:
+            raise open_refusal("producer")
+        self._is_open = True
+        try:
+            super().__init__(self._worker.usable(), Reports(asyncio.get_running_loop()))
+            self._inner = await self._worker.open(self._open)
+            self._reports.failures = self._inner.failures
+            self._server = ReportServer(self._inner)
+        except BaseException:
+            self._is_open = False
+            raise
         return self
 
-    async def send(
+    def send(
         self,
         topic: str,
         value: Payload,
@@ -282,13 +333,13 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
         headers: Headers | None = None,
         partition: int = -1,
         timestamp_ms: int = 0,
-    ) -> asyncio.Future[Delivered]:
+    ) -> Coroutine[Any, Any, asyncio.Future[Delivered]]:
         """As `Producer.send`: waits for room only; await the result for the delivery."""
         inner = self.inner
-        future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        future = self._reports.future()
         report = AsyncDelivery(future, self._reports)
-        await self._send(inner, topic, value, key, partition, report, None, timestamp_ms, headers)
-        return future
+        self._asked += 1
+        return self._send(inner, future, topic, value, key, partition, report, None, timestamp_ms, headers)
 
     def transaction(self: AsyncProducer[Transactional]) -> AsyncTransaction:
         """As `Producer.transaction`, for `async with`."""
@@ -310,6 +361,8 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
         # Only what was open when this began is ended: a task that is cancelled here may open the producer again while
         # the thread still closes the old one.
         server, self._server = self._server, None
+        self._is_open = False
+        missing = self._asked - self._begun
         producer, worker, reports = server.producer, self._worker, self._reports
         try:
             await worker.finish(server.end)
@@ -323,6 +376,9 @@ class AsyncProducer(AsyncSender, Generic[Kind]):
             producer.end()
         finally:
             worker.end()
+        # Whoever cleans up after an error, or was cancelled, has that to tell.
+        if missing and sys.exception() is None:
+            raise self._not_awaited(missing, "their records were not sent")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -221,12 +221,12 @@ class Consumer(HandsOut):
         self._member.keep_alive.back()
         with self._member.lock:
             batch, refused = self._progress.batch, self._why_not_done()
-            if refused is None:
-                self._progress.records_done = self._progress.records_handed
+            if batch is not None and refused is None:
+                batch.records_done = batch.records_handed
             self._progress.count_done()
             self._member.commits.commit(self._progress.finished)
             self._progress.finished = {}  # not before: what was not committed goes with the next commit
-            if batch is not None and self._progress.records_done == len(batch):
+            if batch is not None and batch.records_done == len(batch):
                 self._progress.end(batch, Ending.SETTLED)
         if refused is not None and not (is_cleaning_up and self._progress.ending is Ending.LEFT):
             raise refused

@@ -65,9 +65,9 @@ class HandsOut:
     def each_record(self, batch: Batch) -> Iterator[Record]:
         """The records of the batch in hand, each counted as done when the next is asked for."""
         for number, record in enumerate(batch.one_by_one(), start=1):
-            self._progress.records_handed = number
+            batch.records_handed = number
             yield record
-            self._progress.records_done = number
+            batch.records_done = number
 
     def _decide(self) -> None:
         """Ask for the commit that the last batch is in, if nobody knows what became of it; raise while that is so."""
@@ -94,7 +94,7 @@ class HandsOut:
         batch, progress = self._progress.batch, self._progress
         if batch is None:
             return None
-        if progress.ending is Ending.LEFT and progress.records_done < progress.records_handed:
+        if progress.ending is Ending.LEFT and batch.records_done < batch.records_handed:
             return self._misuse(
                 "consumer.commit() after the loop was left: the batch or record that it had is not counted",
                 "consumer.commit() inside the loop, before break; after next(batches) keep `batches` in a variable",

@@ -68,6 +68,15 @@ def fork_refusal(what: str) -> SemelError:
     )
 
 
+def open_refusal(what: str) -> SemelError:
+    """What a client for asyncio says when it is opened twice."""
+    return ConfigError(
+        f"this {what} is open already",
+        you_want=f"async with around all that uses it, once; or another {what} for the inner block",
+        because="the first opening would be forgotten, and nobody would close it",
+    )
+
+
 def close_refusal(what: str) -> SemelError:
     """What a client says after its end."""
     return ConfigError(f"this {what} is closed", you_want=f"make another {what}")

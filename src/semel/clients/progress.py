@@ -37,8 +37,6 @@ class Progress:
         self.finished: Offsets = {}
         self.batch: Batch | None = None
         self.ending = Ending.OPEN
-        self.records_handed = 0
-        self.records_done = 0
         self._is_claimable = False
         self._lock = threading.Lock()  # a transaction may commit the batch in one thread while another asks for more
 
@@ -57,10 +55,9 @@ class Progress:
                 self.batch.lost.add(place)
 
     def hand_out(self, batch: Batch) -> None:
-        """A batch goes to the user, all at once unless `records_handed` is set lower."""
+        """A batch goes to the user."""
         self.positions |= batch.offsets
         self.batch, self.ending = batch, Ending.OPEN
-        self.records_handed, self.records_done = len(batch), 0
         self._is_claimable = True
 
     def end(self, batch: Batch | None, ending: Ending) -> None:
@@ -95,9 +92,9 @@ class Progress:
         """Let what is done of the batch count, though nobody has asked for more."""
         if self.batch is None or self.ending not in (Ending.OPEN, Ending.LEFT, Ending.FINISHED):
             return
-        if self.ending is Ending.FINISHED or self.records_done == len(self.batch):
+        if self.ending is Ending.FINISHED or self.batch.records_done == len(self.batch):
             self.finished |= self.batch.kept
-        elif self.records_done:
+        elif self.batch.records_done:
             standing, starts = self._standing(self.batch), self.batch.starts
             self.finished |= {place: offset for place, offset in standing.items() if offset != starts.get(place)}
 
@@ -108,7 +105,7 @@ class Progress:
         if batch is None or self.ending in (Ending.SETTLED, Ending.FINISHED):
             return {}
         if self.ending is Ending.GIVEN_UP:
-            self.records_done = 0
+            batch.records_done = 0
         standing = self._standing(batch)
         again = {place: offset for place, offset in standing.items() if offset != batch.offsets[place]}
         self.positions |= again
@@ -116,5 +113,5 @@ class Progress:
 
     def _standing(self, batch: Batch) -> Offsets:
         """Where the partitions stand that are still ours."""
-        standing = batch.standing_after(self.records_done)
+        standing = batch.standing_after(batch.records_done)
         return {place: offset for place, offset in standing.items() if place not in batch.lost}

@@ -149,6 +149,8 @@ class Batch(Sequence[Record]):
         "lost",
         "offsets",
         "owner",
+        "records_done",
+        "records_handed",
         "starts",
         "taken_by",
     )
@@ -178,6 +180,8 @@ class Batch(Sequence[Record]):
         self.group_metadata = group_metadata
         self.owner = owner
         self.taken_by: object = None  # whose transaction has its offsets
+        # Kept here, so that a loop over an old batch counts nothing of the batch that came after it (K4).
+        self.records_handed, self.records_done = len(messages), 0
         self.lives = dict(lives or {})
 
     def __len__(self) -> int:

@@ -65,6 +65,7 @@ class Coordination:
         self.on_step = on_step
         self.state = State.READY
         self.sources: list[tuple[Consumer, Batch]] = []  # whose offsets are in the transaction
+        self.without_offsets: set[Consumer] = set()  # whose were to be in it, and that failed
         self._ended: SemelError | None = None
         self._limited = LimitedCalls()
         self._lock = threading.RLock()  # a consumer's thread may ask what became of a commit that is still under way
@@ -84,6 +85,7 @@ class Coordination:
                     next_command="leave its `with` block first; if an interrupt did that, close this producer and make "
                     "another, which aborts what is open",
                 )
+            self.without_offsets.clear()
             self.state = State.LEFT  # an interrupt in the next line leaves something to abort
             try:
                 self._try("no transaction was begun", lambda _: self.client.begin_transaction(), Outcome.DID_NOT_HAPPEN)
@@ -129,6 +131,13 @@ class Coordination:
 
         Of several batches in hand a transaction may have the offsets of one.
         """
+        if self.without_offsets:
+            raise refusal(
+                OFFSETS_RULE,
+                Guarantee.EXACTLY_ONCE,
+                you_wrote="a commit, after tx.commit_offsets(consumer) failed and its error was caught",
+                you_want="the error to leave the transaction's block, which undoes it; or commit_offsets again",
+            )
         if in_hand and not self.sources:
             raise refusal(
                 OFFSETS_RULE,
@@ -297,11 +306,14 @@ class Transaction(Sender):
 
     def commit_offsets(self, consumer: Consumer) -> None:
         """Make the offsets of the consumer's last batch part of the transaction: both are visible, or neither."""
+        # Also for whoever catches the error: what follows would be committed without the offsets.
+        self._coordination.without_offsets.add(consumer)
         batch, offsets = consumer.offsets_for_transaction(self._coordination)
         # Before the offsets are sent: if that fails, the abort has to give this batch back too.
         if (consumer, batch) not in self._coordination.sources:
             self._coordination.sources.append((consumer, batch))
         self._coordination.send_offsets(offsets, batch.group_metadata)
+        self._coordination.without_offsets.discard(consumer)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

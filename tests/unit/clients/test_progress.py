@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.clients.progress import Ending, Progress
+from semel.clients.records import Batch
 from tests.unit.clients.messages import A, B, batch
 
 
@@ -14,6 +15,11 @@ def handed(*at: tuple[object, int]) -> Progress:
     progress.assign({A: 5, B: 20})
     progress.hand_out(batch((A, 5), (B, 20), (A, 6), (B, 25)))
     return progress
+
+
+def in_hand(progress: Progress) -> Batch:
+    assert progress.batch is not None
+    return progress.batch
 
 
 def test_a_finished_batch_counts_and_is_not_read_again() -> None:
@@ -33,14 +39,14 @@ def test_a_batch_that_was_left_is_read_again_from_its_start() -> None:
 
 def test_of_records_one_by_one_the_finished_ones_count() -> None:
     progress = handed()
-    progress.records_done = 2
+    in_hand(progress).records_done = 2
     assert progress.take_back() == {A: 6, B: 25}
     assert progress.finished == {A: 6, B: 25}
 
 
 def test_an_undone_batch_is_read_again_whole() -> None:
     progress = handed()
-    progress.records_done = 2
+    in_hand(progress).records_done = 2
     progress.end(progress.batch, Ending.GIVEN_UP)
     assert progress.take_back() == {A: 5, B: 20}
     assert progress.finished == {}
@@ -100,7 +106,7 @@ def test_any_order_of_endings_hands_out_every_record_in_turn(endings: list[str],
             done = 0
             progress.end(progress.batch, Ending.GIVEN_UP)
         else:
-            done = progress.records_done = data.draw(st.integers(0, count))
+            done = in_hand(progress).records_done = data.draw(st.integers(0, count))
         again = progress.take_back()
         assert again == ({} if done == count else {A: wanted + done})
         wanted += done
