@@ -3,7 +3,7 @@
 from tests.clients.fixtures import cluster, driver, drivers, jvms, make_topic, topic
 from tests.features.clusters import apache_kafka, embedded_kafka, faulty, kafka
 from tests.features.kills import workers
-from tests.features.storing import store
+from tests.features.storing import opened, store
 from tests.features.tickets import libraries, producer_of, tickets
 from tests.support.postgres import postgres
 
@@ -18,6 +18,7 @@ __all__ = [
     "kafka",
     "libraries",
     "make_topic",
+    "opened",
     "postgres",
     "producer_of",
     "store",

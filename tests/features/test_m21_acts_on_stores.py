@@ -23,7 +23,7 @@ from semel.clients.stores import Store
 from semel.errors import BrokerError, FencedError
 from semel.guarantee import Guarantee
 from tests.features.clusters import WAIT_S_MAX, Kafka
-from tests.features.storing import IDLE_MS, consumer_of, keep, kept, values, work, write
+from tests.features.storing import IDLE_MS, Opens, Reads, keep, kept, values, work, write
 from tests.support.waiting import eventually
 
 EXACTLY = Guarantee.EXACTLY_ONCE
@@ -74,9 +74,9 @@ def keeping(store: Store) -> Callable[[Batch], None]:
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("is_running", [False, True], ids=["stopped", "running"])
 def test_a_restored_store_repeats_exactly_what_it_lost(
-    embedded_kafka: Kafka, topic: str, store: Store, is_running: bool
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store, is_running: bool
 ) -> None:
-    consumer = consumer_of(embedded_kafka, topic, EXACTLY, store)
+    consumer = opened(embedded_kafka, topic, EXACTLY, store)
     work(consumer, keeping(store), A[-1])
     backup = Backup(store)
     write(embedded_kafka, topic, B)
@@ -87,12 +87,12 @@ def test_a_restored_store_repeats_exactly_what_it_lost(
     assert kept(store) == A
     write(embedded_kafka, topic, C)
     if not is_running:
-        consumer = consumer_of(embedded_kafka, topic, EXACTLY, store)
+        consumer = opened(embedded_kafka, topic, EXACTLY, store)
     until_kept(consumer, store, A + B + C)
     consumer.close()
 
 
-def until_kept(consumer: semel.Consumer, store: Store, wanted: list[str]) -> None:
+def until_kept(consumer: Reads, store: Store, wanted: list[str]) -> None:
     """Work until the results are these; nothing twice, nothing missing."""
     for batch in consumer.batches(idle_ms_max=IDLE_MS):
         keeping(store)(batch)
@@ -102,13 +102,13 @@ def until_kept(consumer: semel.Consumer, store: Store, wanted: list[str]) -> Non
 
 
 def test_a_file_that_was_exchanged_under_a_running_consumer_is_found(
-    embedded_kafka: Kafka, topic: str, tmp_path: Path
+    embedded_kafka: Kafka, opened: Opens, topic: str, tmp_path: Path
 ) -> None:
     """The open connection leads to the old file, which has no name any more: results would go there and be lost."""
     path, copy = tmp_path / "s.db", tmp_path / "backup.db"
     with semel.SqliteStore(path) as store:
         store.make("CREATE TABLE lines (line text)")
-        with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+        with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
             work(consumer, keeping(store), A[-1])
             shutil.copy(path, copy)
             write(embedded_kafka, topic, B)
@@ -140,9 +140,9 @@ def test_the_asyncio_consumer_follows_a_restored_store(embedded_kafka: Kafka, to
 
 
 @pytest.mark.full
-def test_two_groups_share_a_store(embedded_kafka: Kafka, topic: str, store: Store) -> None:
+def test_two_groups_share_a_store(embedded_kafka: Kafka, opened: Opens, topic: str, store: Store) -> None:
     for group in ("one", "two", "one", "two"):
-        with consumer_of(embedded_kafka, topic, EXACTLY, store, group=topic + group) as consumer:
+        with opened(embedded_kafka, topic, EXACTLY, store, group=topic + group) as consumer:
             for batch in consumer.batches(idle_ms_max=IDLE_MS if len(kept(store)) < 2 * len(A) else 500):
                 keep(store, batch)
                 if values(batch)[-1] == A[-1]:
@@ -152,9 +152,9 @@ def test_two_groups_share_a_store(embedded_kafka: Kafka, topic: str, store: Stor
 
 @pytest.mark.full
 def test_partitions_that_are_added_are_read_from_their_beginning(
-    embedded_kafka: Kafka, topic: str, store: Store
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store
 ) -> None:
-    with consumer_of(embedded_kafka, topic, EXACTLY, store, topic_metadata_refresh_interval_ms=100) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store, topic_metadata_refresh_interval_ms=100) as consumer:
         work(consumer, keeping(store), A[-1])
         admin = AdminClient({"bootstrap.servers": embedded_kafka.bootstrap, "log_level": 0})
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(WAIT_S_MAX)
@@ -165,51 +165,53 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
 
 
 @pytest.mark.full
-def test_a_static_member_goes_on_where_the_store_stands(embedded_kafka: Kafka, topic: str, store: Store) -> None:
+def test_a_static_member_goes_on_where_the_store_stands(
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store
+) -> None:
     for new in (B, C):
-        with consumer_of(embedded_kafka, topic, EXACTLY, store, group_instance_id="one") as consumer:
+        with opened(embedded_kafka, topic, EXACTLY, store, group_instance_id="one") as consumer:
             write(embedded_kafka, topic, new)
             until_kept(consumer, store, A + B if new is B else A + B + C)
 
 
 @pytest.mark.quick(1)
 def test_records_that_are_gone_are_told_until_the_offset_is_dropped(
-    embedded_kafka: Kafka, topic: str, store: Store
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store
 ) -> None:
     """Retention overtook the store while nobody read."""
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         work(consumer, keeping(store), A[-1])
     write(embedded_kafka, topic, B)
     admin = AdminClient({"bootstrap.servers": embedded_kafka.bootstrap, "log_level": 0})
     left = len(A) + 1
     admin.delete_records([TopicPartition(topic, 0, left)])[TopicPartition(topic, 0)].result(WAIT_S_MAX)
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         for _ in range(2):
             with pytest.raises(BrokerError, match="cannot be read") as caught:
                 work(consumer, keeping(store), B[-1])
     way_out = caught.value.next_command.split(", and another")[0]
     assert eval(way_out, {"store": store}) == 1
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         work(consumer, keeping(store), B[-1])
     assert kept(store) == A + B[1:]
 
 
 @pytest.mark.full
 def test_the_groups_own_offsets_mean_nothing_to_a_consumer_with_a_store(
-    embedded_kafka: Kafka, topic: str, store: Store
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store
 ) -> None:
     """kafka-consumer-groups --reset-offsets moves the group's; the results say where reading goes on."""
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         work(consumer, keeping(store), A[-1])
     embedded_kafka.commit_start(topic, topic)
     write(embedded_kafka, topic, B)
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         until_kept(consumer, store, A + B)
 
 
 @pytest.mark.quick(1)
 def test_records_of_transactions_are_kept_when_they_are_committed_and_not_before(
-    embedded_kafka: Kafka, topic: str, store: Store
+    embedded_kafka: Kafka, opened: Opens, topic: str, store: Store
 ) -> None:
     """The marks, and what was aborted, have offsets too: the store passes them and stands behind them."""
     settings = {"bootstrap.servers": embedded_kafka.bootstrap, "transactional.id": topic, "log_level": 0}
@@ -225,18 +227,18 @@ def test_records_of_transactions_are_kept_when_they_are_committed_and_not_before
     send(["aborted"])
     producer.abort_transaction(WAIT_S_MAX)
     send(B)
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         until_kept(consumer, store, A)
         assert consumer.next_batch(1, 100) is None, "nobody knows yet whether these happened"
         producer.commit_transaction(WAIT_S_MAX)
         until_kept(consumer, store, A + B)
     write(embedded_kafka, topic, C)
-    with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
         until_kept(consumer, store, A + B + C)
 
 
 @pytest.mark.full
-def test_times_that_go_back_change_nothing(embedded_kafka: Kafka, store: Store) -> None:
+def test_times_that_go_back_change_nothing(embedded_kafka: Kafka, opened: Opens, store: Store) -> None:
     """A producer's clock is set back again and again: offsets say what is next, no clock does."""
     topic = embedded_kafka.topic()
     producer = Producer({"bootstrap.servers": embedded_kafka.bootstrap, "enable.idempotence": True, "log_level": 0})
@@ -245,7 +247,7 @@ def test_times_that_go_back_change_nothing(embedded_kafka: Kafka, store: Store) 
         producer.produce(topic, line, timestamp=now_ms - number * HOUR_MS)
     assert producer.flush(WAIT_S_MAX) == 0
     for wanted in (A, A + B + C):  # the second reader goes on where the first stopped
-        with consumer_of(embedded_kafka, topic, EXACTLY, store) as consumer:
+        with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
             for batch in consumer.batches(records_max=len(A), idle_ms_max=IDLE_MS):
                 keep(store, batch)
                 if len(kept(store)) >= len(wanted):
@@ -255,13 +257,15 @@ def test_times_that_go_back_change_nothing(embedded_kafka: Kafka, store: Store) 
 
 @pytest.mark.full
 @pytest.mark.parametrize("guarantee", [Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE])
-def test_a_group_without_a_store_reads_added_partitions_too(embedded_kafka: Kafka, guarantee: Guarantee) -> None:
+def test_a_group_without_a_store_reads_added_partitions_too(
+    embedded_kafka: Kafka, opened: Opens, guarantee: Guarantee
+) -> None:
     """At most once as far as records come after the partition was found: it does not choose a place by itself."""
     topic = embedded_kafka.topic()
     embedded_kafka.commit_start(topic, topic)
     write(embedded_kafka, topic, A)
     admin = AdminClient({"bootstrap.servers": embedded_kafka.bootstrap, "log_level": 0})
-    with consumer_of(embedded_kafka, topic, guarantee, topic_metadata_refresh_interval_ms=100) as consumer:
+    with opened(embedded_kafka, topic, guarantee, topic_metadata_refresh_interval_ms=100) as consumer:
         found = work(consumer, lambda _: None, A[-1])
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(WAIT_S_MAX)
         if guarantee is Guarantee.AT_MOST_ONCE:

@@ -261,11 +261,15 @@ def test_sends_of_a_transaction_that_nobody_awaited_commit_nothing(kafka: Kafka,
                     forgotten.extend(tx.send(target, value) for value in batch.values())
                     await tx.commit_offsets(consumer)
 
-    with pytest.raises(ConfigError, match=f"nobody awaited: {RECORDS}; the transaction was not committed") as caught:
-        asyncio.run(main())
+    try:
+        with pytest.raises(
+            ConfigError, match=f"nobody awaited: {RECORDS}; the transaction was not committed"
+        ) as caught:
+            asyncio.run(main())
+    finally:
+        for one in forgotten:
+            one.close()
     assert "await asyncio.gather" in caught.value.you_want
-    for one in forgotten:
-        one.close()
     assert kafka.values(target) == []
     copy_all(kafka, topic, target)
 

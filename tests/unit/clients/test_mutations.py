@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import semel
+from semel.clients.async_producer import AsyncSender
 from semel.clients.consumer import Consumer
 from semel.clients.deduplicator import Deduplicator
 from semel.clients.delivery import Failures
@@ -20,16 +21,18 @@ from semel.clients.group_commits import GroupCommits
 from semel.clients.handing_out import HandsOut
 from semel.clients.membership import Membership
 from semel.clients.progress import Ending, Progress
-from semel.clients.records import Batch, Life
+from semel.clients.records import Batch, Life, Record
 from semel.clients.setting_names import Role
 from semel.clients.steps import ClientStep
 from semel.clients.store_session import Connection, Session
 from semel.clients.store_transaction import StoreTransaction
 from semel.clients.stores import Store
+from semel.clients.topic_lives import TopicLives
 from semel.clients.transaction import Coordination, Transaction
+from semel.engine.postgres import PostgresServer
 from semel.errors import SemelError
 from semel.guarantee import Guarantee
-from tests.features import test_m22_cancelled_tasks
+from tests.features import test_m20_another_topic, test_m20_group_protocols, test_m22_cancelled_tasks
 from tests.features.clusters import SETTINGS, Kafka
 from tests.mutations.page import check_page
 from tests.unit.clients import (
@@ -38,18 +41,21 @@ from tests.unit.clients import (
     test_exit,
     test_leaving,
     test_membership,
+    test_misuse,
     test_progress,
     test_setting_values,
     test_stalls,
     test_store_schema,
     test_store_transactions,
 )
+from tests.unit.clients.databases import TABLES
 from tests.unit.clients.messages import A
 from tests.unit.clients.test_leaving import kafka
 from tests.unit.clients.test_membership import library, member
 
 __all__ = ["kafka", "library", "member"]
-TASKS, EXIT, MEMBER = test_m22_cancelled_tasks, test_exit, test_membership
+TASKS, EXIT, MEMBER, MISUSE = test_m22_cancelled_tasks, test_exit, test_membership, test_misuse
+GROUPS, LIVES = test_m20_group_protocols, test_m20_another_topic
 ASYNC, KEYS, LEAVING, PROGRESS = test_async, test_deduplicator, test_leaving, test_progress
 SCHEMA, STALLS, STORE, VALUES = test_store_schema, test_stalls, test_store_transactions, test_setting_values
 Request = pytest.FixtureRequest
@@ -60,6 +66,13 @@ Patch = pytest.MonkeyPatch
 def store(tmp_path: Path) -> Iterator[Store]:
     with semel.SqliteStore(tmp_path / "s.db") as made:
         made.make("CREATE TABLE results (line text)")
+        yield made
+
+
+@pytest.fixture
+def postgres_store(postgres: PostgresServer) -> Iterator[Store]:
+    with semel.PostgresStore(postgres.conninfo) as made:
+        made.make(*(f"DROP TABLE IF EXISTS {table}" for table in TABLES), "CREATE TABLE results (line text)")
         yield made
 
 
@@ -93,8 +106,38 @@ def open_whenever(t: StoreTransaction) -> Connection:
     return t._session.connection
 
 
+def count_for_the_newest(consumer: HandsOut, batch: Batch) -> Iterator[Record]:
+    for number, record in enumerate(batch.one_by_one(), start=1):
+        newest = consumer._progress.batch or batch
+        newest.records_handed = number
+        yield record
+        newest.records_done = number
+
+
+def narrower(patch: Patch) -> None:
+    """Each key is judged in a window that is smaller by one."""
+    admit = Deduplicator._admit_one
+
+    def admit_one(seen: Deduplicator, t: StoreTransaction, key: bytes, place: int) -> bool:
+        seen._window -= 1
+        try:
+            return admit(seen, t, key, place)
+        finally:
+            seen._window += 1
+
+    patch.setattr(Deduplicator, "_admit_one", admit_one)
+
+
+def forget_behind_the_window(seen: Deduplicator, t: StoreTransaction) -> None:
+    t.run(f"DELETE FROM {seen._table} WHERE place < ?", (seen._newest - seen._window,))
+
+
 def with_store(test: Callable[..., None], *more: object) -> Callable[[Request], None]:
     return lambda request: test(request.getfixturevalue("store"), *more)
+
+
+def with_postgres(test: Callable[..., None], *more: object) -> Callable[[Request], None]:
+    return lambda request: test(request.getfixturevalue("postgres_store"), *more)
 
 
 def with_topic(test: Callable[..., None], records: int, *more: object) -> Callable[[Request], None]:
@@ -137,6 +180,20 @@ def run_lost_at_exit(_: Request) -> None:
         EXIT.test_failures_that_nobody_looked_at_are_told_at_the_end(cluster, its, EXIT.KEPT)
 
 
+def run_moment(request: Request) -> None:
+    with pytest.MonkeyPatch.context() as its:  # which it undoes halfway
+        LIVES.test_an_offset_that_was_committed_in_the_moment_of_the_change_is_known_for_what_it_is(
+            request.getfixturevalue("kafka"), Guarantee.AT_LEAST_ONCE, its
+        )
+
+
+def run_left(request: Request) -> None:
+    try:
+        with_topic(LEAVING.test_a_next_batch_after_a_loop_that_was_left_is_refused, LEAVING.RECORDS)(request)
+    except StopIteration:
+        pytest.fail("nothing was told")
+
+
 def run_gone(request: Request) -> None:
     try:
         with_topic(STALLS.test_a_position_that_is_gone_is_told_on_every_poll, STALLS.RECORDS, "range")(request)
@@ -150,6 +207,16 @@ def in_its_process(code: str) -> Callable[[Patch], None]:
     return off(
         EXIT, "run", lambda program, *more: run(f"import semel.clients.unsent as unsent\n{code}\n{program}", *more)
     )
+
+
+def go_on_when_left(patch: Patch) -> None:
+    patch.setattr(HandsOut, "_refuse_left", lambda _: None)
+    patch.setattr(LEAVING, "batches_of", lambda consumer: consumer.batches(idle_ms_max=3_000))
+
+
+def always(owner: type, name: str, told: Callable[[Any], object]) -> Callable[[Patch], None]:
+    """An attribute has this value, whatever is set."""
+    return lambda patch: patch.setattr(owner, name, property(told, lambda *_: None), raising=False)
 
 
 def try_once(patch: Patch) -> None:
@@ -177,6 +244,18 @@ MUTATIONS = (
         with_store(SCHEMA.test_another_life_is_refused_and_changes_nothing, SCHEMA.SECOND, "deleted and created again"),
     ),
     Mutation(
+        "topic not asked for", "nobody asks whether a topic is still the same before its offsets are committed",
+        off(TopicLives, "confirm", lambda *_, **__: None),
+        "another_topic::test_the_asyncio_consumer_is_refused_as_well",
+        lambda request: LIVES.test_the_asyncio_consumer_is_refused_as_well(request.getfixturevalue("kafka")),
+    ),
+    Mutation(
+        "offset without its topic", "a group's offset does not say which topic it is of",
+        lambda patch: patch.setattr("semel.clients.group_commits.label_of", lambda _: ""),
+        "another_topic::test_an_offset_that_was_committed_in_the_moment_of_the_change_is_known_for_what_it_is",
+        run_moment,
+    ),
+    Mutation(
         "any statement", "a store's transaction runs COMMIT",
         lambda patch: patch.setattr("semel.clients.store_transaction.checked", lambda sql: sql),
         "store_transactions::test_a_refused_statement_leaves_the_transaction_whole",
@@ -186,6 +265,18 @@ MUTATIONS = (
         "end unnoticed", "nobody looks whether a statement ended the transaction",
         off(StoreTransaction, "notice_end"),
         "store_transactions::test_sqlite_may_roll_back_by_itself_and_then_nothing_is_kept", run_roll_back,
+    ),
+    Mutation(
+        "number not compared", "nobody looks whether it is still the transaction that was begun",
+        off(semel.PostgresStore, "identity"),
+        "store_transactions::test_a_transaction_that_was_exchanged_for_another_is_seen_by_its_number",
+        with_postgres(STORE.test_a_transaction_that_was_exchanged_for_another_is_seen_by_its_number),
+    ),
+    Mutation(
+        "any batch", "a store's transaction takes a batch that is not in hand",
+        off(Store, "refuse_foreign"),
+        "store_transactions::test_a_transaction_needs_the_batch_in_hand",
+        with_store(STORE.test_a_transaction_needs_the_batch_in_hand),
     ),
     Mutation(
         "two at once", "a store begins a second transaction while one is open",
@@ -212,6 +303,14 @@ MUTATIONS = (
         lambda _: PROGRESS.test_a_batch_that_comes_again_goes_into_no_commit(),
     ),
     Mutation(
+        "open for ever", "an interrupt behind a transaction's block leaves it open",
+        off(Coordination, "leave"),
+        "cancelled_tasks::test_an_interrupt_leaves_a_producer_that_goes_on",
+        lambda request: TASKS.test_an_interrupt_leaves_a_producer_that_goes_on(
+            request.getfixturevalue("kafka"), ClientStep.COMMITTING
+        ),
+    ),
+    Mutation(
         "failures unsaid", "flush and close say nothing of sends that failed and that nobody awaited",
         off(Failures, "tell"),
         "async::test_a_failure_that_nobody_awaited_is_told_once",
@@ -235,9 +334,33 @@ MUTATIONS = (
         with_topic(LEAVING.test_a_commit_in_the_middle_of_a_batch_is_refused, LEAVING.RECORDS),
     ),
     Mutation(
+        "asked on is done", "a batch counts as finished when its loop was left and more is asked for",
+        go_on_when_left,
+        "leaving::test_a_next_batch_after_a_loop_that_was_left_is_refused",
+        run_left,
+    ),
+    Mutation(
+        "counted for the newest", "an older loop over records counts records of the batch that is in hand now",
+        off(HandsOut, "each_record", count_for_the_newest),
+        "misuse::test_a_loop_over_an_old_batch_counts_nothing_of_a_newer_one",
+        with_topic(MISUSE.test_a_loop_over_an_old_batch_counts_nothing_of_a_newer_one, MISUSE.RECORDS),
+    ),
+    Mutation(
         "results without offsets", "a producer's transaction commits results of a batch without its offsets",
         off(Coordination, "_refuse_without"),
         "leaving::test_a_return_inside_a_transaction_is_refused_and_nothing_is_lost", run_return,
+    ),
+    Mutation(
+        "caught and committed", "a transaction is committed though its offsets failed, when the error was caught",
+        always(Coordination, "without_offsets", lambda _: set[Consumer]()),
+        "misuse::test_a_caught_error_of_commit_offsets_commits_nothing",
+        with_topic(MISUSE.test_a_caught_error_of_commit_offsets_commits_nothing, MISUSE.RECORDS),
+    ),
+    Mutation(
+        "sends left out", "a transaction is committed without the sends that nobody awaited",
+        always(AsyncSender, "_asked", lambda sender: sender._begun),
+        "misuse::test_sends_of_a_transaction_that_nobody_awaited_commit_nothing",
+        with_topic(MISUSE.test_sends_of_a_transaction_that_nobody_awaited_commit_nothing, MISUSE.RECORDS),
     ),
     Mutation(
         "any window", "a scope of a Deduplicator takes another window",
@@ -249,6 +372,18 @@ MUTATIONS = (
         off(Deduplicator, "_refuse_future"),
         "deduplicator::test_a_time_of_the_far_future_is_refused_and_moves_nothing",
         with_store(KEYS.test_a_time_of_the_far_future_is_refused_and_moves_nothing),
+    ),
+    Mutation(
+        "narrower window", "a Deduplicator admits a key one record too early",
+        narrower,
+        "deduplicator::test_a_count_window_counts_the_keys_in_between",
+        with_store(KEYS.test_a_count_window_counts_the_keys_in_between, 3),
+    ),
+    Mutation(
+        "forgotten at the edge", "a Deduplicator forgets keys that a record at the old edge of its window has to meet",
+        off(Deduplicator, "_forget", forget_behind_the_window),
+        "deduplicator::test_times_out_of_order_are_judged_as_far_as_the_window_reaches",
+        with_store(KEYS.test_times_out_of_order_are_judged_as_far_as_the_window_reaches),
     ),
     Mutation(
         "any key", "a number is a key of that many zero bytes",
@@ -282,6 +417,14 @@ MUTATIONS = (
         "membership::test_a_commit_under_way_carries_no_second_one",
         lambda request: MEMBER.test_a_commit_under_way_carries_no_second_one(
             request.getfixturevalue("member"), request.getfixturevalue("library")
+        ),
+    ),
+    Mutation(
+        "one protocol", "partitions of the group protocol `consumer` are taken as those of the classic one",
+        always(Membership, "_incremental", lambda _: False),
+        "group_protocols::test_a_user_s_on_commit_hears_of_every_commit",
+        lambda request: GROUPS.test_a_user_s_on_commit_hears_of_every_commit(
+            request.getfixturevalue("kafka"), "consumer"
         ),
     ),
     Mutation(
@@ -323,7 +466,12 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-SLOW = {"handed to nobody", "told once"}  # what never comes is waited for
+SLOW = {
+    "handed to nobody",
+    "told once",
+    "topic not asked for",
+    "offset without its topic",
+}  # what never comes is waited for
 CASES = [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in SLOW else ()) for one in MUTATIONS]
 
 
