@@ -1,6 +1,6 @@
 """The comparison of two sides as multisets, and of their order, down to a table that fits into any driver.
 
-Frames here have `id` (hash of the identity), `mark` (hash of identity and content), and where they are needed `stream`
+Frames here have `id` (hash of the identity), and where they are needed `mark` (hash of identity and content), `stream`
 and `position`, `unit`. Records of one identity meet once; what is left of them are counts. Those are added up in
 1,024 cells, each with the first record that shows each kind. So the driver gets 1,024 rows however much was lost.
 
@@ -11,7 +11,7 @@ all tasks first (by mark), then added up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -26,9 +26,19 @@ if TYPE_CHECKING:
 CELLS = 1 << 10
 RANGE_BITS = 18
 READ_AT = "read_at"
+# Copies of an identity on both sides in one number, left in the low half: more of them than this are as good as many.
+COPIES_SHOWN_MAX = 1 << 20
+HALF_BITS = 32
 # What an identity takes along from its first record: what it was written with, when it is read, and where it stands.
 CARRIED = ("unit", READ_AT, "left_at", "right_at")
 TALLIED = (Kind.LOST, Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED)
+
+
+class Copies(NamedTuple):
+    """How many records an identity has on each side."""
+
+    left: int
+    right: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,8 @@ class Counted:
 
     counts: dict[Kind, int]
     shown: dict[Kind, tuple[int, ...]]
+    copies: dict[int, Copies]
+    """Of the identities that are shown, how many records there are on each side."""
     left: int
     right: int
     cells: tuple[tuple[int, int], ...]
@@ -48,10 +60,9 @@ def tally(left: DataFrame, right: DataFrame, expectation: Expectation, *, has_co
     both = _marked(left, l=1, r=0).unionByName(_marked(right, l=0, r=1), allowMissingColumns=True)
     carried = [name for name in CARRIED if name in both.columns]
     firsts = [F.min(name).alias(name) for name in carried]
-    counted = both.groupBy("id", "mark").agg(F.sum("l").alias("l"), F.sum("r").alias("r"), *firsts)
-    if not has_content:
-        # The mark is the identity: there is nothing to add up, and no second shuffle.
-        counted = both.groupBy("id").agg(F.sum("l").alias("l"), F.sum("r").alias("r"), *firsts)
+    # Without content the identity is all: there is nothing to add up, and no second shuffle.
+    whole = ("id", "mark") if has_content else ("id",)
+    counted = both.groupBy(*whole).agg(F.sum("l").alias("l"), F.sum("r").alias("r"), *firsts)
     parts = counted.select("id", "l", "r", *_parts(expectation), *carried)
     if has_content:
         names = ("l", "r", "missing", "surplus", "room")
@@ -97,8 +108,10 @@ def count(tallies: DataFrame, examples_max: int) -> Counted:
     cell = F.col("id").bitwiseAND(F.lit(CELLS - 1))
     # The first ones that Spark reads, where that is known: they are found again without reading all.
     by = READ_AT if READ_AT in tallies.columns else "id"
+    left, right = (F.least(F.col(side), F.lit(COPIES_SHOWN_MAX)) for side in "lr")
     rows = (
-        tallies.groupBy(cell.alias("cell"))
+        tallies.withColumn("copies", F.shiftleft(right, HALF_BITS).bitwiseOR(left))
+        .groupBy(cell.alias("cell"))
         .agg(
             F.sum("l").alias("l"),
             F.sum("r").alias("r"),
@@ -108,12 +121,17 @@ def count(tallies: DataFrame, examples_max: int) -> Counted:
         .collect()
     )
     firsts = {
-        kind: sorted((row[f"by_{kind}"], row[f"first_{kind}"]) for row in rows if row[f"by_{kind}"] is not None)
+        kind: sorted(
+            (row[f"by_{kind}"], row[f"first_{kind}"], row[f"copies_{kind}"])
+            for row in rows
+            if row[f"by_{kind}"] is not None
+        )[:examples_max]
         for kind in TALLIED
     }
     return Counted(
         counts={kind: sum(row[kind] for row in rows) for kind in TALLIED},
-        shown={kind: tuple(one for _, one in firsts[kind][:examples_max]) for kind in TALLIED},
+        shown={kind: tuple(one for _, one, _ in firsts[kind]) for kind in TALLIED},
+        copies={one: _unpacked(copies) for kind in TALLIED for _, one, copies in firsts[kind]},
         left=sum(row["l"] for row in rows),
         right=sum(row["r"] for row in rows),
         cells=tuple(sorted((row["cell"], found) for row in rows if (found := sum(row[kind] for kind in TALLIED)))),
@@ -121,11 +139,14 @@ def count(tallies: DataFrame, examples_max: int) -> Counted:
 
 
 def _first_shown(kind: Kind, by: str) -> list[Column]:
-    """The first of the identities that show a kind, and what makes it the first."""
-    # What stands on a side alone whose hashes are not kept is read by nobody first.
-    shows = F.when(F.col(kind) > 0, F.coalesce(F.col(by), F.col("id")))
-    least = F.min(shows)
-    return [least.alias(f"by_{kind}"), (least if by == "id" else F.min_by("id", shows)).alias(f"first_{kind}")]
+    """The first of the identities that show a kind, what makes it the first, and how many copies of it there are."""
+    shows = F.when(F.col(kind) > 0, F.col(by))
+    first = {"by": F.min(shows), "first": F.min_by("id", shows), "copies": F.min_by("copies", shows)}
+    return [column.alias(f"{name}_{kind}") for name, column in first.items()]
+
+
+def _unpacked(copies: int) -> Copies:
+    return Copies(left=copies & ((1 << HALF_BITS) - 1), right=copies >> HALF_BITS)
 
 
 def count_rows(found: DataFrame, column: str, examples_max: int) -> tuple[int, tuple[int, ...]]:
@@ -133,6 +154,18 @@ def count_rows(found: DataFrame, column: str, examples_max: int) -> tuple[int, t
     cell = F.col(column).bitwiseAND(F.lit(CELLS - 1))
     rows = found.groupBy(cell).agg(F.count(F.lit(1)).alias("n"), F.min(column).alias("first")).collect()
     return sum(row["n"] for row in rows), tuple(sorted(row["first"] for row in rows)[:examples_max])
+
+
+def count_late(late: DataFrame, examples_max: int) -> tuple[int, dict[int, Copies]]:
+    """How many records are late, and the first ones of the right side with their copies."""
+    first = {name: F.min_by(name, "right_position").alias(name) for name in ("id", "on_right")}
+    rows = (
+        late.groupBy(F.col("id").bitwiseAND(F.lit(CELLS - 1)))
+        .agg(F.count(F.lit(1)).alias("n"), F.min("right_position").alias("at"), *first.values())
+        .collect()
+    )
+    shown = sorted((row["at"], row["id"], row["on_right"]) for row in rows)[:examples_max]
+    return sum(row["n"] for row in rows), {one: Copies(left=1, right=copies) for _, one, copies in shown}
 
 
 def late_records(left: DataFrame, right: DataFrame) -> DataFrame:
@@ -147,11 +180,13 @@ def late_records(left: DataFrame, right: DataFrame) -> DataFrame:
     place = F.struct("stream", "position")
     both = left.select("id", place.alias("a"), F.lit(None).cast("struct<stream:bigint,position:bigint>").alias("b"))
     both = both.union(right.select("id", F.lit(None).cast("struct<stream:bigint,position:bigint>"), place))
-    firsts = both.groupBy("id").agg(F.min("a").alias("a"), F.min("b").alias("b"), F.count("a").alias("on_left"))
+    copies = F.count("a").alias("on_left"), F.count("b").alias("on_right")
+    firsts = both.groupBy("id").agg(F.min("a").alias("a"), F.min("b").alias("b"), *copies)
     met = firsts.where("on_left = 1 AND b IS NOT NULL")
     streams = ["left_stream", "right_stream"]
     placed = met.select(
         "id",
+        "on_right",
         F.col("a.stream").alias("left_stream"),
         F.col("b.stream").alias("right_stream"),
         F.col("a.position").alias("left_position"),

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from semel.audit.hashed_rows import mark_of
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -57,7 +59,7 @@ def bucket_of(identity: Column) -> Column:
 
 
 def take_fingerprints(left: DataFrame, right: DataFrame, copies: int) -> Fingerprints:
-    """Compare frames with `id` and `mark` (hash of identity and content); each left record counts `copies` times."""
+    """Compare frames with `id`, and `mark` where they have content; each left record counts `copies` times."""
     both = _summed(left, "l").join(_summed(right, "r"), on="bucket", how="full_outer").na.fill(0)
     # Decimals: a fan-out times a sum has no limit that fits into a BIGINT.
     is_different = F.lit(False)
@@ -85,7 +87,7 @@ def take_fingerprints(left: DataFrame, right: DataFrame, copies: int) -> Fingerp
 
 
 def _summed(side: DataFrame, prefix: str) -> DataFrame:
-    mark = F.col("mark")
+    mark = mark_of(side)
     return side.groupBy(bucket_of(F.col("id")).alias("bucket")).agg(
         F.count(F.lit(1)).alias(f"{prefix}_count"),
         F.sum(mark.bitwiseAND(F.lit((1 << HALF_BITS) - 1))).alias(f"{prefix}_low"),

@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
 
 from semel.audit.charting import place_of
+from semel.audit.comparing import READ_AT
 from semel.audit.failures import NO_POSITION
 from semel.audit.normal_form import hash_of, types_of
 from semel.errors import ConfigError
@@ -32,13 +33,21 @@ def filtered(frame: DataFrame, where: str) -> DataFrame:
         ) from None
 
 
+def mark_of(rows: DataFrame) -> Column:
+    """The hash of identity and content: where no content is compared beside it, the identity is all."""
+    return rows["mark" if "mark" in rows.columns else "id"]
+
+
 def hashed_rows(
     side: Side, keys: list[Column], contents: list[Column], *, with_order: bool, with_charts: bool, side_name: str
 ) -> DataFrame:
-    """Hashes instead of values: a record is some 24 bytes from here on."""
+    """Hashes instead of values: `id`, `mark` where content is compared beside it, and what else is asked for."""
     # Without a key the whole row is the identity.
-    identity = hash_of(keys or contents)
-    columns = {"id": identity, "mark": hash_of(contents, identity) if keys and contents else identity}
+    columns = {"id": hash_of(keys or contents)}
+    if keys and contents:
+        columns["mark"] = hash_of(contents, columns["id"])
+    # Grows in the order in which Spark reads the side: the examples are those that it reads first.
+    columns[READ_AT] = F.monotonically_increasing_id()
     if with_order:
         types_of(side.frame, [side.position, *([side.stream] if side.stream else [])], side_name)
         position = F.expr(side.position).cast("bigint")
@@ -48,9 +57,6 @@ def hashed_rows(
     if side.unit:
         types_of(side.frame, [side.unit], side_name)
         columns["unit"] = hash_of([F.expr(side.unit)])
-    if side.keeps_hashes:
-        # Grows in the order in which Spark reads the side: the examples are those that it reads first.
-        columns["read_at"] = F.monotonically_increasing_id()
     if with_charts:
         columns[f"{side_name}_at"] = place_of(side, side_name)
     return side.frame.select(*(column.alias(name) for name, column in columns.items()))

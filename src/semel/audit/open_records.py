@@ -27,6 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from semel.audit.comparing import TALLIED
 from semel.audit.finding import Kind
+from semel.audit.hashed_rows import mark_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,7 +85,7 @@ def judge(before: DataFrame, left: DataFrame, right: DataFrame, moment: Moment, 
 
 def _came(side: DataFrame, window: int, **counts: int) -> DataFrame:
     columns = (F.lit(counts.get(name, 0)).cast("bigint").alias(name) for name in COUNTS)
-    return side.select("id", "mark", F.lit(window).cast("bigint").alias("window"), *columns)
+    return side.select("id", mark_of(side).alias("mark"), F.lit(window).cast("bigint").alias("window"), *columns)
 
 
 def _paired(entries: DataFrame, moment: Moment) -> DataFrame:

@@ -19,7 +19,17 @@ from pyspark.errors import PySparkException
 
 from semel.audit.charting import place_anomalies, take_timeline
 from semel.audit.charts import Charts
-from semel.audit.comparing import TALLIED, Counted, count, count_rows, late_records, tally, torn_units
+from semel.audit.comparing import (
+    TALLIED,
+    Copies,
+    Counted,
+    count,
+    count_late,
+    count_rows,
+    late_records,
+    tally,
+    torn_units,
+)
 from semel.audit.expectation import Expectation
 from semel.audit.failures import explain_failure
 from semel.audit.finding import Finding, Gap, Incomplete, Kind, Place, check_examples, is_proven
@@ -28,7 +38,7 @@ from semel.audit.hashed_rows import filtered, hashed_rows
 from semel.audit.ledger_gaps import find_ledger_gaps
 from semel.audit.normal_form import align, hash_of
 from semel.audit.report import Comparison, Report, Totals
-from semel.audit.showing import NOT_KNOWN, Shown, show_records
+from semel.audit.showing import Shown, show_records
 from semel.audit.sides import Reading, Side, plan_reading
 from semel.errors import ConfigError
 
@@ -94,7 +104,7 @@ def as_side(given: DataFrame | Side, name: str, key: str | Sequence[str], conten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two sides in normal form: `id`, `mark`, and `stream` and `position`, `unit` where they are asked for."""
+    """Two sides in normal form: `id`, `mark` where content is compared, `stream`, `position`, `unit` if asked for."""
 
     left: Side
     right: Side
@@ -141,14 +151,6 @@ class Pair:
     def _both(self) -> tuple[tuple[Side, DataFrame], tuple[Side, DataFrame]]:
         return (self.left, self.left_rows), (self.right, self.right_rows)
 
-    def _records_of(self, wanted: Sequence[int]) -> tuple[int, int]:
-        """How many records of these identities each side has, where its hashes are kept."""
-        left, right = (
-            rows.where(rows["id"].isin(*wanted)).count() if side.keeps_hashes else NOT_KNOWN
-            for side, rows in self._both
-        )
-        return left, right
-
     def _compare(self, examples: int, narrate: Callable[[str], object]) -> Comparison:
         """Take fingerprints, open what differs, and find examples for what was found."""
         prints = take_fingerprints(self.left_rows, self.right_rows, self.expectation.copies_usual)
@@ -160,6 +162,7 @@ class Pair:
         # What content was not compared cannot have been altered, as far as anybody knows.
         looked_for = [kind for kind in TALLIED if kind is not Kind.ALTERED or self.reading.has_content]
         counts, shown, units = dict.fromkeys(looked_for, 0), dict[Kind, tuple[int, ...]](), tuple[int, ...]()
+        copies = dict[int, Copies]()
         cells: tuple[tuple[int, int], ...] = ()
         at_tallies: DataFrame | None = None
         if self.left.unit:
@@ -173,7 +176,7 @@ class Pair:
             )
             counted = count(tallies, examples)
             counts |= {kind: counted.counts[kind] for kind in looked_for}
-            shown = counted.shown
+            shown, copies = counted.shown, counted.copies
             incomplete += _changes(prints, counted)
             if self.left.unit and counts[Kind.LOST]:
                 torn = torn_units(tallies, self.left_rows, self.expectation)
@@ -182,9 +185,11 @@ class Pair:
         if self.left.position:
             narrate("looking at the order")
             late = late_records(self.left_rows, self.right_rows)
-            counts[Kind.REORDERED], shown[Kind.REORDERED] = count_rows(late, "id", examples)
+            counts[Kind.REORDERED], late_copies = count_late(late, examples)
+            shown[Kind.REORDERED] = tuple(late_copies)
+            copies |= late_copies
         ledger = (find_ledger_gaps(self.right.commits, examples),) if self.right.commits else ()
-        shows = show_records(self.left_shown, self.right_shown, shown, units, self._records_of)
+        shows = show_records(self.left_shown, self.right_shown, shown, units, copies)
         return Comparison(
             left=self.left.name,
             right=self.right.name,

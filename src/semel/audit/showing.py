@@ -6,7 +6,7 @@ will be shown; whatever their number of copies, one row of each comes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from semel.audit.normal_form import hash_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
+    from semel.audit.comparing import Copies
     from semel.audit.sides import Side
 
 TEXT_CHARACTERS_MAX = 120
@@ -97,16 +98,18 @@ def show_records(
     right: Shown,
     shown: Mapping[Kind, tuple[int, ...]],
     units: tuple[int, ...],
-    records_of: Callable[[Sequence[int]], tuple[int, int]] = lambda _: (NOT_KNOWN, NOT_KNOWN),
+    copies: Mapping[int, Copies] | None = None,
 ) -> dict[Kind, tuple[Example, ...]]:
     """Look the identities up that are to be shown for each kind, and the torn units.
 
-    `records_of` says how many records of such identities each side has, as far as that can be had without reading it.
+    `copies` says of each of them how many records each side has, where that is known.
     """
     wanted = sorted({one for ids in shown.values() for one in ids})
     ours, theirs = Places(), Places()
     if wanted:
-        on_left, on_right = records_of(wanted)
+        on_left, on_right = NOT_KNOWN, NOT_KNOWN
+        if copies is not None:
+            on_left, on_right = (sum(copies[one][side] for one in wanted) for side in (0, 1))
         ours, theirs = left.places(wanted, on_left), right.places(wanted, on_right)
     texts = {one: text for side in (theirs, ours) for one, (text, _) in side.items()}
     nowhere = ("", "")

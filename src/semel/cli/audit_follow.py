@@ -135,7 +135,11 @@ def _watched(side: SidePlan) -> Watched:
     place = side.place
     if not isinstance(place, Topic):
         raise ConfigError(
-            "--follow goes from topic to topic", you_wrote=place.text, you_want="the same without --follow, repeated"
+            "--follow goes from topic to topic",
+            you_wrote=place.text,
+            because="of a table nobody knows which rows are new",
+            you_want="the same without --follow, repeated, with --pipeline NAME if semel writes the table: rows under"
+            " way raise no alarm then",
         )
     if place.begin is not None or place.end is not None:
         raise ConfigError(

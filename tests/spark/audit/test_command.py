@@ -98,6 +98,25 @@ def test_files_with_a_lost_a_doubled_and_an_altered_row(
     assert ".parquet#" in shown
 
 
+def test_topics_that_cannot_be_compared_as_asked(
+    spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("asked-in", "asked-out"):
+        create_topic(cluster, name)
+        write(cluster, name, ["a"])
+    left, right = (f"kafka://{cluster.bootstrap}/{name}" for name in ("asked-in", "asked-out"))
+    dated = ["--map-left", "at=1", "--map-right", "at=date'2020-01-01'", "--key", "at"]
+    for arguments, code, said in (
+        ([left, f"kafka://{cluster.bootstrap}/missing"], 3, "no topic 'missing'"),
+        ([left, right, "--key", "nothing"], 3, "'nothing' cannot be read on the left side"),
+        ([left, right, *dated], 3, "cannot be compared: int and date"),
+        ([f"{left}?from=2090-01-01", f"{right}?from=2090-01-01"], 2, "both sides are empty: nothing was compared"),
+    ):
+        assert main(["audit", *arguments]) == code
+        told = capsys.readouterr()
+        assert said in told.out + told.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -46,6 +46,8 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["parquet:x", "parquet:y", "--html", "/dev/null"], 3, "is no file"),
         (["parquet:x", "parquet:y", "--html", "nowhere/report.html"], 3, "there is no folder"),
         (["parquet:x", "parquet:y", "--time-left", "sent"], 3, "no page is asked for"),
+        (["kafka://127.0.0.1:1/orders", "delta:x", "--follow"], 3, "repeated, with --pipeline NAME"),
+        (["kafka://127.0.0.1:1/orders", "jdbc:postgresql://h/shop#a", "--follow"], 3, "from topic to topic"),
     ],
 )
 def test_bad_input_is_told_apart_before_spark_starts(

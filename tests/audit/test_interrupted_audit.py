@@ -1,0 +1,55 @@
+"""`semel audit` on a terminal: it shows how far it is, and Ctrl-C ends it and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from semel.cli.exit_code import ExitCode
+from tests.support.waiting import eventually, is_readable
+from tests.unit.cli.test_demo import processes_with
+
+TOLD_S_MAX = 120
+# A record that takes as long as anybody waits: what is interrupted was certainly running.
+ENDLESS = "java_method('java.lang.Thread', 'sleep', 600000L) = 'null'"
+
+
+@pytest.mark.full
+def test_ctrl_c_on_a_terminal_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+    folder, rows = tmp_path / "scratch", tmp_path / "rows.jsonl"
+    folder.mkdir()
+    rows.write_text("\n".join(json.dumps({"id": one}) for one in range(3)))
+    command = [sys.executable, "-m", "semel", "audit", str(rows), str(rows), "--where", ENDLESS]
+    terminal, its_end = pty.openpty()
+    audit = subprocess.Popen(
+        [*command, "--conf", f"spark.local.dir={folder}"],
+        stdout=subprocess.PIPE,
+        stderr=its_end,
+        env=os.environ | {"TMPDIR": str(folder)},
+        cwd=folder,
+        start_new_session=True,
+    )
+    os.close(its_end)
+    said = b""
+    try:
+        # Spark draws its bar once a stage runs.
+        while b"[Stage" not in said:
+            assert is_readable(terminal, TOLD_S_MAX), said.decode()
+            said += os.read(terminal, 4096)
+        assert b"taking fingerprints" in said
+        os.killpg(audit.pid, signal.SIGINT)  # to all of them, as a terminal does
+        out, _ = audit.communicate(timeout=TOLD_S_MAX)
+    finally:
+        audit.kill()
+        os.close(terminal)
+    assert audit.returncode in (ExitCode.INTERRUPTED, -signal.SIGINT)
+    assert not out
+    eventually(lambda: not processes_with(str(folder)), what="no process is left")
+    assert not list(folder.iterdir())
