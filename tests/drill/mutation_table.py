@@ -1,7 +1,6 @@
 """Every mutation of the cluster, and the cell that turns BROKEN under it; docs/DRILL_MUTATIONS.md says the same.
 
-A cell is a story of `semel.drill.stories`, a cell of the matrix, or the half of a rule's drill that follows the
-rule. An empty cell is a gap, with the reason.
+A cell is a story of `semel.drill.stories`, a cell of the matrix, or the half of a rule's drill that follows the rule.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ class Row:
     bug: str
     apply: Callable[[Patch], None]
     cell: str
-    gap: str = ""
 
     def line(self) -> str:
         """As the page has it."""
-        return f"| {self.name} | {self.bug} | {f'`{self.cell}`' if self.cell else f'none: {self.gap}'} |"
+        return f"| {self.name} | {self.bug} | `{self.cell}` |"
 
 
 TRANSACTIONS = {
@@ -39,15 +37,19 @@ TRANSACTIONS = {
     "end by anybody": "story.exactly-once.late-end",
     "epoch kept": "story.exactly-once.late-end",
     "markers not asked for": "story.exactly-once.late-end",
+    "epochs without end": "story.exactly-once.last-epoch",
     "marker skipped": "story.exactly-once.late-end",
     "answer before the record": "story.exactly-once.lonely-decision",
+    "decision turned round": "story.exactly-once.unanswered-commit",
     "decision forgotten": "story.exactly-once.dead-coordinator",
     "no timeout": "story.exactly-once.dead-owner",
     "aborted list ignored": "story.exactly-once.unfinished",
     "open transactions read": "story.exactly-once.unfinished",
     "offsets early": "copy.exactly-once.client-killed-at-offsets-sent",
+    "two reporters": "story.exactly-once.two-newcomers",
 }
 REPLICATION = {
+    "no truncation on rejoin": "story.exactly-once.parted-replica",
     "high watermark of the leader": "story.exactly-once.early-read",
     "in-sync replicas shrunk alone": "story.exactly-once.lonely-leader",
     "in-sync too early": "story.exactly-once.hasty-follower",
@@ -57,6 +59,9 @@ REPLICATION = {
     "aborted index not copied": "story.exactly-once.moved-leader",
     "unclean elections": "S023",
     "acknowledged at append": "story.exactly-once.lonely-leader",
+    "leader epochs unchecked": "story.exactly-once.reader-ahead",
+    "leader does not step down": "story.exactly-once.demoted-leader",
+    "coordinator not fenced": "story.exactly-once.moved-coordinator",
     "stable offset ignored": "story.exactly-once.unfinished",
     "stable offset of the leader's end": "story.exactly-once.early-read",
     "aborted list ignored": "story.exactly-once.unfinished",
@@ -67,21 +72,12 @@ REPLICATION = {
     "decisions forgotten": "story.exactly-once.dead-coordinator",
     "offsets early": "copy.exactly-once.client-killed-at-offsets-sent",
     "no sync": "story.exactly-once.power-cut",
-}
-GAPS = {
-    "epochs without end": "an owner would have to be replaced 32,767 times",
-    "decision turned round": "a coordinator whose markers are under way refuses before it comes to this check",
-    "two reporters": "two tasks of one process have to meet, which no message brings about",
-    "no truncation on rejoin": "the story of a parted replica is UNKNOWN under it: it is never in sync again",
-    "leader epochs unchecked": "a cell has to look at watermarks, as the simulator does",
-    "leader does not step down": "the story of a former leader holds under it; in the simulator only progress breaks",
-    "coordinator not fenced": "in the simulator only progress breaks; a cell has to judge progress",
-    "old controller writes": "in the simulator only progress breaks; a cell has to judge progress",
+    "old controller writes": "story.exactly-once.replaced-controller",
 }
 
 
 def rows_of(found: dict[str, str], mutated: list[tuple[str, str, Callable[[Patch], None]]]) -> list[Row]:
-    return [Row(name, bug, apply, found.get(name, ""), GAPS.get(name, "")) for name, bug, apply in mutated]
+    return [Row(name, bug, apply, found[name]) for name, bug, apply in mutated]
 
 
 TRANSACTION_ROWS = rows_of(TRANSACTIONS, [(one.name, one.switched_off, one.apply) for one in table.MUTATIONS])

@@ -238,10 +238,19 @@ class Observed:
     fired: dict[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     reason: str = ""
+    broken: str = ""
+    """A promise that is no count and was not kept: work that does not go on, a driver that was replaced and does."""
 
     @classmethod
     def count(
-        cls, wanted: Sequence[str], found: Counter[str], *, fired: dict[str, int], errors: Sequence[str], reason: str
+        cls,
+        wanted: Sequence[str],
+        found: Counter[str],
+        *,
+        fired: dict[str, int],
+        errors: Sequence[str],
+        reason: str,
+        broken: str = "",
     ) -> Observed:
         """Count value by value: a loss and a duplicate would cancel in a total."""
         known = set(wanted)
@@ -254,6 +263,7 @@ class Observed:
             fired=fired,
             errors=tuple(errors),
             reason=reason,
+            broken=broken,
         )
 
     @property
@@ -274,6 +284,8 @@ def judge(guarantee: Guarantee, observed: Observed, certain: Anomaly | None = No
     for anomaly, count in counts.items():
         if count and is_proven[anomaly] and not guarantee.allows(anomaly):
             return Verdict.BROKEN, f"{count} {anomaly.value}, which {guarantee.value} does not allow"
+    if observed.broken:
+        return Verdict.BROKEN, observed.broken
     if observed.unexpected:
         return Verdict.BROKEN, f"{observed.unexpected} records that nobody sent"
     if observed.unknown:

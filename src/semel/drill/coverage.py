@@ -62,7 +62,7 @@ FAULTS_SHOWN = (
     Shown(fault="client process killed at each step", kinds=(KILL_CLIENT,)),
     Shown(fault="two owners", kinds=(Act.TWO_DRIVERS,)),
     Shown(fault="clock jump", kinds=("clock-jump",)),
-    Shown(fault="Spark task killed", kinds=(Act.KILL_TASK, Act.FAIL_TASK)),
+    Shown(fault="Spark task killed", kinds=(Act.KILL_TASK, Act.FAIL_TASK, Act.FAIL_WRITTEN_TASK)),
     Shown(
         fault="executor killed",
         reason="the cells have one local session, whose executor is its driver: tests/spark/matrix/test_executors.py",

@@ -6,7 +6,9 @@ go on as if nothing had happened. Every call gives Kafka's error code and tries 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from semel.drill.damage.brokers import coordinator_of
@@ -30,7 +32,7 @@ from semel.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from semel.protocol.record_batch import DraftRecord, encode_batch
+from semel.protocol.record_batch import DraftRecord, decode_records, encode_batch, iter_headers
 from semel.wire.cluster import CoordinatorKind
 from semel.wire.connection import Connection
 from semel.wire.deadline import Deadline
@@ -51,7 +53,9 @@ def ask(
     cluster: Cluster, broker_id: int, request: Message, response: type[M], version: int, *, ms_max: int = ANSWER_MS_MAX
 ) -> M:
     """One request to one broker, on a connection of its own."""
-    node = next(node for node in cluster.core.nodes if node.id == broker_id)
+    node = next((node for node in cluster.core.nodes if node.id == broker_id), None)
+    if node is None:
+        raise ConnectionFailure(f"broker {broker_id} does not run")
     deadline = Deadline.after_ms(ms_max)
     settings = WireSettings.from_options({"kafka.bootstrap.servers": cluster.bootstrap})
     connection = Connection.open(BrokerAddress(id=node.id, host=node.host, port=node.port), settings, deadline)
@@ -61,9 +65,9 @@ def ask(
         connection.close()
 
 
-def leader(cluster: Cluster, topic: str) -> int:
-    """Who leads its only partition, as the controller has it."""
-    return cluster.core.state.topics[topic].partitions[0].leader
+def leader(cluster: Cluster, topic: str, partition: int = 0) -> int:
+    """Who leads this partition, as the controller has it; -1 while nobody does."""
+    return cluster.core.state.topics[topic].partitions[partition].leader
 
 
 def can_be_read(cluster: Cluster, broker_id: int, topic: str, value: str) -> bool:
@@ -87,6 +91,8 @@ class Owner:
     newer: bool = True
     producer_id: int = -1
     epoch: int = -1
+    patience_s: float = WAIT_S_MAX
+    """How long it asks again for what is not done yet."""
     _sequences: dict[str, int] = field(default_factory=dict)
 
     def coordinator(self) -> int:
@@ -99,11 +105,14 @@ class Owner:
         def is_owner() -> bool:
             request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=timeout_ms)
             broker_id = self.coordinator() if self.id else min(node.id for node in self.cluster.core.nodes)
-            answer = ask(self.cluster, broker_id, request, InitProducerIdResponse, 4)
+            try:
+                answer = ask(self.cluster, broker_id, request, InitProducerIdResponse, 4)
+            except ConnectionFailure:
+                return False
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
             return answer.error_code == ErrorCode.NONE
 
-        wait_until(is_owner, f"{self.id} has an owner")
+        wait_until(is_owner, f"{self.id or 'an idempotent producer'} has an owner", self.patience_s)
         self._sequences.clear()
 
     def add(self, topic: str) -> int:
@@ -147,11 +156,14 @@ class Owner:
         """Send each, again and again until it is taken, as a client does."""
         for value in values:
             if self.id is not None and not self.newer:
-                wait_until(lambda: self.add(topic) == ErrorCode.NONE, f"{topic} is added")
+                wait_until(lambda: self.add(topic) == ErrorCode.NONE, f"{topic} is added", self.patience_s)
             sequence = self._sequences.get(topic, 0)
             batch = self.batch(value, sequence)
-            wait_until(lambda batch=batch: self.send(topic, batch) == ErrorCode.NONE, f"{value} is written")  # type: ignore[misc]
+            wait_until(partial(self._is_sent, topic, batch), f"{value} is written", self.patience_s)
             self._sequences[topic] = sequence + 1
+
+    def _is_sent(self, topic: str, batch: bytes) -> bool:
+        return self.send(topic, batch) == ErrorCode.NONE
 
     def end_request(self, *, commit: bool) -> EndTxnRequest:
         """The EndTxn of now, to be sent at any time."""
@@ -173,8 +185,9 @@ class Owner:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         return answer.error_code
 
-    def commit(self, seconds_max: float = WAIT_S_MAX) -> None:
+    def commit(self, seconds_max: float | None = None) -> None:
         """Commit, as a client does."""
+        seconds_max = self.patience_s if seconds_max is None else seconds_max
         wait_until(lambda: self.end(self.end_request(commit=True)) == ErrorCode.NONE, "it is committed", seconds_max)
 
     def abort(self) -> None:
@@ -191,3 +204,43 @@ class Owner:
         )
         request = WriteTxnMarkersRequest(markers=[marker])
         ask(self.cluster, leader(self.cluster, topic), request, WriteTxnMarkersResponse, 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reader:
+    """A consumer of one partition that says how new the leader is that it has heard of (KIP-320).
+
+    Told that it stands outside of the log it begins again, as `auto.offset.reset=earliest` does.
+    """
+
+    cluster: Cluster
+    topic: str
+    offset_next: int = 0
+    leader_epoch: int = -1
+    found: Counter[str] = field(default_factory=Counter)
+
+    def read(self, broker_id: int) -> Counter[str]:
+        """Read on at this broker as far as it shows; all that was found until now, as often as it was."""
+        self.leader_epoch = self.cluster.core.state.topics[self.topic].partitions[0].leader_epoch
+        while self._read_more(broker_id):
+            pass
+        return self.found
+
+    def _read_more(self, broker_id: int) -> bool:
+        asked = FetchPartition(
+            partition=0,
+            current_leader_epoch=self.leader_epoch,
+            fetch_offset=self.offset_next,
+            partition_max_bytes=FETCH_BYTES_MAX,
+        )
+        request = FetchRequest(isolation_level=1, topics=[FetchTopic(topic=self.topic, partitions=[asked])])
+        row = ask(self.cluster, broker_id, request, FetchResponse, FETCH_VERSION).responses[0].partitions[0]
+        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self.offset_next:
+            self.offset_next = 0
+            return True
+        data = bytes(row.records) if isinstance(row.records, bytes | bytearray | memoryview) else b""
+        for position, header in iter_headers(data):
+            if not header.is_control:
+                self.found.update((one.value or b"").decode() for one in decode_records(data, header, position))
+            self.offset_next = header.offset_next
+        return bool(data)

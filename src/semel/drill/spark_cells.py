@@ -24,13 +24,16 @@ from semel.drill.strikes import RunningStrike, Scene
 from semel.engine.embedded import Cluster
 from semel.engine.java import spark_environment
 from semel.engine.postgres import PostgresServer
-from semel.errors import EnvironmentFailure
+from semel.errors import EnvironmentFailure, FencedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BROKERS = 3
-IN_TASKS = (Act.FAIL_TASK, Act.KILL_TASK)
+IN_TASKS = (Act.FAIL_TASK, Act.KILL_TASK, Act.FAIL_WRITTEN_TASK)
+# As on a cluster a task that fails is tried again, up to three times; `local[2]` would end the job at once.
+MASTER = "local[2,4]"
+NOT_FENCED = "a driver was replaced, and its successor did not fence it"
 
 
 class SparkCells:
@@ -67,14 +70,14 @@ class SparkCells:
         values = [str(number) for number in range(RECORDS)]
         try:
             pipeline = self._prepared(cell.way, values, folder)
-            fired, errors, reason = self._break(pipeline, cell.fault, cell.way, cell.count(seed))
+            fired, errors, reason, broken = self._break(pipeline, cell.fault, cell.way, cell.count(seed))
             if self._cluster is not None:
                 wait_in_sync(self._cluster)
             found = pipeline.target.found()
         except EnvironmentFailure as failure:
             self._drop_cluster()
             return Observed(reason=failure.summary)
-        return Observed.count(values, found, fired=fired, errors=errors, reason=reason)
+        return Observed.count(values, found, fired=fired, errors=errors, reason=reason, broken=broken)
 
     # --- what a cell needs
 
@@ -123,7 +126,7 @@ class SparkCells:
 
         if self._spark is None:
             os.environ.update(spark_environment())
-            self._spark = session("semel drill", master="local[2]", config=session_settings(self._folder))
+            self._spark = session("semel drill", master=MASTER, config=session_settings(self._folder))
             self._spark.sparkContext.setLogLevel("OFF")
             self._stack.callback(_stop, self._spark)
         return self._spark
@@ -135,23 +138,26 @@ class SparkCells:
 
     # --- what is done to it
 
-    def _break(self, pipeline: Pipeline, fault: SparkFault, way: SparkWay, count: int) -> Outcome:
+    def _break(self, pipeline: Pipeline, fault: SparkFault, way: SparkWay, count: int) -> tuple[*Outcome, str]:
+        """What fired, the errors, why nothing was shown, and what else was promised and not kept."""
         if fault.strike is not None:
-            return self._under_strike(pipeline, fault, way, count)
+            return *self._under_strike(pipeline, fault, way, count), ""
         assert fault.act is not None
         if fault.act is Act.KILL_JVM:
             killed_life(pipeline, fault.step, count)
-            return {fault.name: 1}, pipeline.survive(), ""
+            return {fault.name: 1}, pipeline.survive(), "", ""
         if fault.act in IN_TASKS:
-            return self._with_broken_task(pipeline, fault, fault.act, count)
+            return *self._with_broken_task(pipeline, fault, fault.act, count), ""
         act, finish = self._act(pipeline, fault.act)
         at_step = AtStep(fault.step, count, act)
         first = pipeline.run(at_step)
         # A sink may live through the end of its database; through its own end, or a successor, no driver does.
-        if not first and fault.act is not Act.KILL_POSTGRES:
-            return {fault.name: 0}, [], "the driver was to end there and did not"
-        errors = [summary(first)] if first else []
-        return {fault.name: at_step.fired}, [*errors, *finish()], ""
+        if not first and fault.act in (Act.KILL_DRIVER, Act.LOSE_CHECKPOINT):
+            return {fault.name: 0}, [], "the driver was to end there and did not", ""
+        errors = [*([summary(first)] if first else []), *finish()]
+        # What the successor has committed may keep it from doing harm. That it hears of its successor is promised.
+        is_unfenced = fault.act is Act.TWO_DRIVERS and FencedError.__name__ not in first
+        return {fault.name: at_step.fired}, errors, "", NOT_FENCED if is_unfenced else ""
 
     def _act(self, pipeline: Pipeline, act: Act) -> tuple[Callable[[], None], Callable[[], list[str]]]:
         """What is done at the step, and how the pipeline is brought to its end afterwards."""

@@ -16,12 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semel.drill.spark_rows import ARMED, SCHEMA, STRUCK, die_once, fail_once
+from semel.drill.spark_rows import ARMED, SCHEMA, STRUCK, die_once, fail_once, fail_once_written
 from semel.drill.spark_targets import COLUMNS, Target
 from semel.drill.spark_ways import KAFKA, Act
 from semel.errors import EnvironmentFailure
 from semel.guarantee import Guarantee
-from semel.sinks.base import CommitStep, OnStep, ignore_step
+from semel.sinks.base import (
+    Batches,
+    CommitStep,
+    MicroBatch,
+    OnStep,
+    RowsAhead,
+    Sink,
+    SinkSession,
+    WritePlan,
+    ignore_step,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +59,7 @@ class Pipeline:
     options: dict[str, str] = field(default_factory=lambda: {"startingOffsets": "earliest"})
     checkpoint: str = "checkpoint"
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    in_tasks: Callable[[Sink], Sink] = lambda sink: sink
 
     @property
     def name(self) -> str:
@@ -63,7 +74,7 @@ class Pipeline:
 
         query = write_stream(
             self.shape(self._rows()).selectExpr(*COLUMNS[self.path]),
-            self.target.sink(),
+            self.in_tasks(self.target.sink()),
             pipeline=self.name,
             guarantee=self.guarantee,
             checkpoint=str(self.folder / self.checkpoint),
@@ -129,7 +140,10 @@ class Pipeline:
     # --- faults in tasks
 
     def break_tasks(self, act: Act) -> None:
-        """From now on rows go through a function that strikes once, after `arm`."""
+        """From now on rows, or the work of tasks, go through a function that strikes once, after `arm`."""
+        if act is Act.FAIL_WRITTEN_TASK:
+            self.in_tasks = partial(_with_work, partial(fail_once_written, self.folder))
+            return
         function = partial(fail_once if act is Act.FAIL_TASK else die_once, self.folder)
         self.shape = lambda rows: rows.mapInArrow(function, SCHEMA)
 
@@ -141,6 +155,26 @@ class Pipeline:
     def is_struck(self) -> bool:
         """Whether it has."""
         return (self.folder / STRUCK).exists()
+
+
+def _with_work(strike: Callable[..., Batches], sink: Sink) -> Sink:
+    """The sink, with the work of its writing tasks inside of another function."""
+    open_session = sink.open
+
+    def opened(pipeline: str, is_called_off: Callable[[], bool] = lambda: False) -> SinkSession:
+        session = open_session(pipeline, is_called_off)
+        plan_write = session.plan_write
+
+        def planned(micro_batch: MicroBatch, rows: RowsAhead, *, run: int) -> WritePlan:
+            plan = plan_write(micro_batch, rows, run=run)
+            last = replace(plan.stages[-1], task=partial(strike, plan.stages[-1].task))
+            return replace(plan, stages=(*plan.stages[:-1], last))
+
+        session.plan_write = planned  # type: ignore[method-assign]
+        return session
+
+    sink.open = opened  # type: ignore[method-assign]
+    return sink
 
 
 def summary(failure: str) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from semel.sinks.base import StageTask, Task
+
 SCHEMA = "key binary, value binary"
 ARMED, STRUCK = "armed", "struck"
 
@@ -35,6 +37,16 @@ def fail_once(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 def die_once(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give half of a batch and end the worker's process, once after the fault was armed."""
     yield from _half_before(folder, batches, lambda: os._exit(17))
+
+
+def fail_once_written(
+    folder: Path, work: StageTask, task: Task, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Do all of a sink's work and raise before Spark hears of it, once after the fault was armed."""
+    given = list(work(task, batches))
+    if (folder / ARMED).exists() and given and mark(folder, STRUCK):
+        _raise()
+    yield from given
 
 
 def _raise() -> None:

@@ -26,6 +26,7 @@ class Act(StrEnum):
     KILL_JVM = "kill-jvm"
     FAIL_TASK = "fail-task"
     KILL_TASK = "kill-task"
+    FAIL_WRITTEN_TASK = "fail-written-task"
     LOSE_CHECKPOINT = "lose-checkpoint"
     TWO_DRIVERS = "two-drivers"
     KILL_POSTGRES = "kill-postgres"
@@ -113,6 +114,7 @@ def _only_exactly_once(way: SparkWay) -> Iterator[SparkFault]:
     decided = CommitStep.OFFSETS_WRITTEN
     yield SparkFault(name=f"driver and its JVM killed at {decided}", step=decided, act=Act.KILL_JVM)
     yield SparkFault(name="task killed", step=CommitStep.LEDGER_READ, act=Act.KILL_TASK)
+    yield SparkFault(name="task failed after its rows", step=CommitStep.LEDGER_READ, act=Act.FAIL_WRITTEN_TASK)
     for step in (decided, CommitStep.COMMITTED):
         yield SparkFault(name=f"checkpoint lost at {step}", step=step, act=Act.LOSE_CHECKPOINT)
     # A driver that has written its ledger's row in PostgreSQL holds it: a second one waits there for the first to end.

@@ -2,106 +2,51 @@
 
 Each is a short story on a cluster of its own. It says which values readers of committed records must find; all others,
 and any of these twice, are anomalies. With one mechanism of the cluster switched off, one of them is BROKEN:
-docs/DRILL_MUTATIONS.md names it.
-
-Why: a committed value that nobody can read after `READ_S_MAX` seconds, with every broker up, counts as lost.
-     Otherwise a transaction that hangs for ever would only be UNKNOWN.
+docs/DRILL_MUTATIONS.md names it. Those about work that must go on are in `stories_of_progress`.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from semel.broker.runtime.intercept import Delay, DropRequest, DropResponse
 from semel.drill.cells import Observed
 from semel.drill.damage.brokers import REPLICATED, others, restart_all
-from semel.drill.damage.records import read_all, wait_until
+from semel.drill.damage.records import wait_until
 from semel.drill.drill_cluster import CONFIG, wait_in_sync
-from semel.drill.late_messages import ALL, LEADER_ALONE, Owner, can_be_read, leader
+from semel.drill.late_messages import ALL, LEADER_ALONE, Owner, Reader, can_be_read, leader
+from semel.drill.stories_of_progress import (
+    demoted_leader,
+    last_epoch,
+    moved_coordinator,
+    replaced_controller,
+    two_newcomers,
+)
+from semel.drill.story import (
+    ACKNOWLEDGED,
+    LONE,
+    LONG_MS,
+    REPLICA_FETCH,
+    SEATS,
+    SHORT_MS,
+    STATUS,
+    TOPICS,
+    Story,
+    cut_off,
+    insync,
+    move,
+    replace_leader,
+    wait_at_most,
+    write_alone,
+)
 from semel.engine.embedded import Cluster
-from semel.errors import EnvironmentFailure, SemelError
+from semel.errors import SemelError
 from semel.faults import LostSync
 from semel.faults.injection import injected
 from semel.protocol.error_codes import ErrorCode
-
-STATUS, SEATS, PLAIN, LONE = "status", "seats", "plain", "lone"  # the last one has one replica
-TOPICS = (f"{STATUS}:1:3", f"{SEATS}:1:3", f"{PLAIN}:1:3", f"{LONE}:1:1")
-REPLICA_FETCH = 1001  # a follower's Fetch, which hooks tell from a consumer's
-CONTROLLER = 0
-READ_S_MAX = 8.0
-SHORT_MS = 2_000
-LONG_MS = 600_000
-ACKNOWLEDGED = ErrorCode.NONE
-
-
-@dataclass(slots=True)
-class Story:
-    """What a cell tells while it runs: what readers must find, what they found, how often something was done to it."""
-
-    cluster: Cluster
-    wanted: list[str] = field(default_factory=list)
-    maybe: set[str] = field(default_factory=set)
-    """Values whose commit was not answered: both outcomes are right."""
-    found: Counter[str] = field(default_factory=Counter)
-    fired: int = 0
-    _read: set[str] = field(default_factory=set)
-
-    def begin(self) -> None:
-        """A record without a transaction: whatever else happens, readers find something."""
-        self.owner(None).write(PLAIN, "here")
-        self.wanted.append("here")
-
-    def owner(self, name: str | None = "shop", *, newer: bool = True, timeout_ms: int = 60_000) -> Owner:
-        """A new owner of this transactional id."""
-        made = Owner(cluster=self.cluster, id=name, newer=newer)
-        made.init(timeout_ms)
-        return made
-
-    def owner_elsewhere(self, topic: str, *, newer: bool = True) -> Owner:
-        """An owner whose coordinator is another broker than the leader of this topic."""
-        for number in range(50):
-            made = Owner(cluster=self.cluster, id=f"shop {number}", newer=newer)
-            if made.coordinator() != leader(self.cluster, topic):
-                made.init()
-                return made
-        raise AssertionError("fifty names of one coordinator")
-
-    def committed(self, topic: str, *values: str) -> None:
-        """Somebody else commits these, and they are there from now on."""
-        other = self.owner("somebody else", newer=False)
-        other.write(topic, *values)
-        other.commit()
-        self.wanted += values
-        self.read(topic)
-
-    def commit(self, owner: Owner, *values: str) -> None:
-        """Commit these: the owner has done everything right, so that they must be there whatever it is told."""
-        self.wanted += values
-        with suppress(EnvironmentFailure):
-            owner.commit(READ_S_MAX)
-
-    def read(self, *topics: str) -> None:
-        """Look until all that is wanted of these topics is there, or for as long as a reader is asked to wait."""
-        deadline = time.monotonic() + READ_S_MAX
-        self._read.update(topics)
-        while True:
-            seen: Counter[str] = Counter()
-            for topic in sorted({PLAIN, *self._read}):
-                seen.update(read_all(self.cluster, topic))
-            # What was seen at any time was seen: a record that goes away later was no committed one.
-            self.found |= seen
-            if all(seen[value] for value in self.wanted) or time.monotonic() > deadline:
-                for value in self.wanted:
-                    if not seen[value]:
-                        del self.found[value]
-                return
-            time.sleep(0.1)
-
 
 # --- owners who are late
 
@@ -218,6 +163,25 @@ def second_decision(story: Story) -> None:
     story.read(STATUS)
 
 
+def unanswered_commit(story: Story) -> None:
+    """The answer to a commit is lost, and its owner aborts instead: an abort that is acknowledged leaves nothing."""
+    owner = story.owner(newer=False)
+    owner.write(STATUS, "first")
+    hook = story.cluster.intercept("EndTxn", DropResponse())
+    owner.end(owner.end_request(commit=True))
+    story.fired += hook.fired
+    told: list[int] = []
+
+    def is_told() -> bool:
+        told.append(owner.end(owner.end_request(commit=False)))
+        return told[-1] != ErrorCode.CONCURRENT_TRANSACTIONS  # so long as markers are on their way
+
+    wait_until(is_told, "the abort is answered")
+    if told[-1] != ACKNOWLEDGED:
+        story.wanted.append("first")
+    story.read(STATUS)
+
+
 def lost_marker(story: Story) -> None:
     """The first marker does not arrive."""
     owner = story.owner_elsewhere(STATUS)
@@ -236,7 +200,7 @@ def lonely_decision(story: Story) -> None:
     owner = story.owner_elsewhere(STATUS)
     owner.write(STATUS, "first")
     coordinator = owner.coordinator()
-    _cut_off(story, coordinator)
+    cut_off(story, coordinator)
     code = owner.end(owner.end_request(commit=True), broker_id=coordinator, ms_max=SHORT_MS)
     cluster.kill(coordinator)
     cluster.heal()
@@ -283,7 +247,7 @@ def moved_leader(story: Story) -> None:
     sender = story.owner(None)
     batch = sender.batch("once", 0)
     assert sender.send(STATUS, batch) == ACKNOWLEDGED
-    _move(story, STATUS, others(story.cluster, leader(story.cluster, STATUS))[0])
+    move(story, STATUS, others(story.cluster, leader(story.cluster, STATUS))[0])
     sender.send(STATUS, batch)
     story.fired += 1
     story.wanted.append("once")
@@ -320,36 +284,39 @@ def lonely_leader(story: Story) -> None:
     story.committed(STATUS, "first")
     place = leader(story.cluster, STATUS)
     sender = story.owner(None)
-    _cut_off(story, place)
+    cut_off(story, place)
     # Several: a leader may look at its followers when it takes the next one.
     for number in range(3):
         batch = sender.batch(f"alone {number}", number)
         if sender.send(STATUS, batch, broker_id=place, acks=ALL, ms_max=SHORT_MS) == ACKNOWLEDGED:
             story.wanted.append(f"alone {number}")
-    _replace(story, place)
+    replace_leader(story, place)
     story.read(STATUS)
 
 
 def early_read(story: Story) -> None:
     """What a reader sees on a leader that nobody else reaches must still be there when that leader is gone."""
-    place = _write_alone(story)
+    place = write_alone(story)
     if can_be_read(story.cluster, place, STATUS, "alone"):
         story.wanted.append("alone")
-    _replace(story, place)
+    replace_leader(story, place)
     story.read(STATUS)
 
 
 def parted_replica(story: Story) -> None:
-    """A leader that was cut off has a record that no other has; it comes back, and leads again."""
+    """A leader that was cut off has a record that no other has; it comes back, copies on, and leads again."""
     cluster = story.cluster
-    place = _write_alone(story)
+    place = write_alone(story)
     wait_until(lambda: leader(cluster, STATUS) not in (place, -1), "another replica leads")
     sender = story.owner(None)
     sender.write(STATUS, "later")
     story.wanted.append("later")
     cluster.heal()
-    wait_until(lambda: place in cluster.core.state.topics[STATUS].partitions[0].isr, "it follows again")
-    _move(story, STATUS, place)
+    # Whatever it holds instead of the one before, it can copy this one.
+    sender.write(STATUS, "last")
+    story.wanted.append("last")
+    wait_until(lambda: place in insync(cluster), "it follows again")
+    move(story, STATUS, place)
     story.read(STATUS)
 
 
@@ -358,12 +325,33 @@ def former_leader(story: Story) -> None:
     cluster = story.cluster
     story.committed(STATUS, "first")
     place = leader(cluster, STATUS)
-    _move(story, STATUS, others(cluster, place)[0])
+    move(story, STATUS, others(cluster, place)[0])
     sender = story.owner(None)
     code = sender.send(STATUS, sender.batch("late", 0), broker_id=place, acks=LEADER_ALONE, ms_max=SHORT_MS)
     story.fired += 1
     if code == ACKNOWLEDGED:
         story.wanted.append("late")
+    story.read(STATUS)
+
+
+def reader_ahead(story: Story) -> None:
+    """A reader that has heard of a new leader asks the old one, which has not: it must not be told to begin again."""
+    cluster = story.cluster
+    story.committed(STATUS, "first")
+    place = leader(cluster, STATUS)
+    cut_off(story, place)
+    wait_until(lambda: leader(cluster, STATUS) not in (place, -1), "another replica leads")
+    sender = story.owner(None)
+    for value in ("second", "third"):
+        sender.write(STATUS, value)
+        story.wanted.append(value)
+    reader = Reader(cluster=cluster, topic=STATUS)
+    wait_until(lambda: "third" in reader.read(leader(cluster, STATUS)), "it is at the end")
+    reader.read(place)
+    cluster.heal()
+    wait_in_sync(cluster)
+    reader.read(leader(cluster, STATUS))
+    story.found |= reader.found
     story.read(STATUS)
 
 
@@ -380,60 +368,14 @@ def hasty_follower(story: Story) -> None:
     cluster.restart(followers[0])
     wait_until(lambda: hook.fired >= 1, "the follower has asked")
     # Long enough for a controller to take it in, if anybody proposes that.
-    _wait_for_change(cluster, seconds_max=2.0)
+    wait_at_most(2.0, lambda: len(insync(cluster)) > 1)
     cluster.kill(place)
     cluster.disarm(hook)
     story.fired += 1
-    _wait_for_leader(cluster, followers[0], seconds_max=3.0)
+    wait_at_most(3.0, lambda: leader(cluster, STATUS) == followers[0])
     restart_all(cluster, place, *followers[1:])
     wait_in_sync(cluster)
     story.read(STATUS)
-
-
-# --- what they share
-
-
-def _cut_off(story: Story, place: int) -> None:
-    for other in (CONTROLLER, *others(story.cluster, place)):
-        story.cluster.split(place, other)
-    story.fired += 1
-
-
-def _write_alone(story: Story) -> int:
-    """A record that only a leader has which nobody else reaches; who that is."""
-    story.committed(STATUS, "first")
-    place = leader(story.cluster, STATUS)
-    sender = story.owner(None)
-    _cut_off(story, place)
-    sender.send(STATUS, sender.batch("alone", 0), broker_id=place, acks=LEADER_ALONE, ms_max=SHORT_MS)
-    return place
-
-
-def _replace(story: Story, place: int) -> None:
-    """It dies, another one leads, and it comes back."""
-    story.cluster.kill(place)
-    story.cluster.heal()
-    wait_until(lambda: leader(story.cluster, STATUS) not in (place, -1), "another replica leads")
-    restart_all(story.cluster, place)
-    wait_in_sync(story.cluster)
-
-
-def _move(story: Story, topic: str, broker_id: int) -> None:
-    story.cluster.move_leader(topic, 0, broker_id)
-    wait_until(lambda: leader(story.cluster, topic) == broker_id, "it leads")
-    story.fired += 1
-
-
-def _wait_for_change(cluster: Cluster, *, seconds_max: float) -> None:
-    deadline = time.monotonic() + seconds_max
-    while time.monotonic() < deadline and len(cluster.core.state.topics[STATUS].partitions[0].isr) == 1:
-        time.sleep(0.01)
-
-
-def _wait_for_leader(cluster: Cluster, broker_id: int, *, seconds_max: float) -> None:
-    deadline = time.monotonic() + seconds_max
-    while time.monotonic() < deadline and leader(cluster, STATUS) != broker_id:
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,6 +385,7 @@ class StoryCell:
     tell: Callable[[Story], None]
     min_insync: int = 2
     flush: str = "os"
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -451,7 +394,7 @@ class StoryCell:
 
     def run(self, folder: Path) -> Observed:
         """Tell it on a cluster of its own; judged as exactly once."""
-        config = {**CONFIG, **REPLICATED, "min.insync.replicas": str(self.min_insync)}
+        config = {**CONFIG, **REPLICATED, "min.insync.replicas": str(self.min_insync), **self.config}
         story: Story | None = None
         try:
             with Cluster(brokers=3, topics=TOPICS, config=config, flush=self.flush, data=folder / "cluster") as cluster:
@@ -460,19 +403,25 @@ class StoryCell:
                 story.begin()
                 self.tell(story)
         except SemelError as error:
-            return Observed(reason=error.summary)
+            return Observed(reason=error.summary, broken=story.stuck if story is not None else "")
         fired = {self.name: story.fired}
         found = story.found - Counter(story.maybe)
-        return Observed.count(story.wanted, found, fired=fired, errors=(), reason="")
+        return Observed.count(story.wanted, found, fired=fired, errors=(), reason="", broken=story.stuck)
 
 
 ON_ONE = (hasty_follower, lonely_leader)
+PATIENT = {"replica.lag.time.max.ms": "30000"}  # followers stay in sync while what they ask for is held up
+ON_ONE_BROKER = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
 STORIES: Sequence[StoryCell] = (
     *(StoryCell(tell=tell) for tell in (late_write, late_add, late_end, late_batch, late_marker)),
-    *(StoryCell(tell=tell) for tell in (overtaken_marker, dead_coordinator, second_decision, lost_marker)),
-    *(StoryCell(tell=tell) for tell in (lonely_decision, dead_owner, unfinished)),
+    *(StoryCell(tell=tell) for tell in (overtaken_marker, dead_coordinator, second_decision, unanswered_commit)),
+    *(StoryCell(tell=tell) for tell in (lost_marker, lonely_decision, dead_owner, unfinished)),
     *(StoryCell(tell=tell) for tell in (moved_leader, restarted_replica, early_read, parted_replica, former_leader)),
+    StoryCell(tell=reader_ahead),
     *(StoryCell(tell=tell, min_insync=1) for tell in ON_ONE),
     StoryCell(tell=power_cut, flush="every"),
+    *(StoryCell(tell=tell) for tell in (demoted_leader, moved_coordinator, replaced_controller)),
+    StoryCell(tell=two_newcomers, config=PATIENT),
+    StoryCell(tell=last_epoch, config=ON_ONE_BROKER),
 )
 STORY_OF = {story.name: story for story in STORIES}

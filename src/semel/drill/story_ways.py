@@ -19,6 +19,7 @@ NAMES = (
     "overtaken marker",
     "dead coordinator",
     "second decision",
+    "unanswered commit",
     "lost marker",
     "lonely decision",
     "dead owner",
@@ -28,9 +29,15 @@ NAMES = (
     "early read",
     "parted replica",
     "former leader",
+    "reader ahead",
     "hasty follower",
     "lonely leader",
     "power cut",
+    "demoted leader",
+    "moved coordinator",
+    "replaced controller",
+    "two newcomers",
+    "last epoch",
 )
 
 

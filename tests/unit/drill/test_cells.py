@@ -60,6 +60,9 @@ def seen(lost: int = 0, duplicated: int = 0, *, arrived: int = 10, unexpected: i
         (EXACTLY, seen(lost=10, arrived=0), None, Verdict.UNKNOWN),
         (EXACTLY, seen(lost=5, arrived=5, reason="it is not done"), None, Verdict.UNKNOWN),
         (EXACTLY, seen(duplicated=1, reason="it is not done"), None, Verdict.BROKEN),
+        # A promise that is no count: broken is broken, also where there is nothing to count.
+        (EXACTLY, replace(seen(), broken="work did not go on"), None, Verdict.BROKEN),
+        (EXACTLY, replace(seen(arrived=0, reason="nobody leads"), broken="work did not go on"), None, Verdict.BROKEN),
         (MOST, replace(seen(), fired={}), LOST, Verdict.UNKNOWN),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_is_certain() -> None:
 
 
 def test_each_sink_meets_what_it_can_meet() -> None:
-    for act in (Act.KILL_JVM, Act.LOSE_CHECKPOINT, Act.TWO_DRIVERS, Act.KILL_TASK):
+    for act in (Act.KILL_JVM, Act.LOSE_CHECKPOINT, Act.TWO_DRIVERS, Act.KILL_TASK, Act.FAIL_WRITTEN_TASK):
         assert {cell.way.path for cell in cells_with(act)} == set(PATHS), act
     assert {cell.way.path for cell in cells_with(Act.KILL_POSTGRES)} == {POSTGRES}
     coordinator = [cell for cell in SPARK_CELLS if cell.fault.name.startswith("transaction coordinator")]

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import psycopg
-import pyarrow as pa
 import pytest
 
 import semel
 from examples import sqlite_sink
 from semel.engine.postgres import PostgresServer
-from semel.sinks.base import MicroBatch, Results, Task, WritePlan
 from semel.sinks.kafka.sink import KafkaOutput
 from semel.testing.sink_checks import Output, SinkCheckFailed, check_sink
 from tests.spark.sink_jobs import new_topics, read_all
+from tests.support.mistaken_sinks import MISTAKES, Mistake, MistakenSink
 from tests.support.postgres import postgres
 
 __all__ = ["postgres"]
@@ -35,10 +32,6 @@ Make = Callable[[], Output]
 
 
 def sqlite_output(folder: Path, session: type[sqlite_sink.SqliteSession] = sqlite_sink.SqliteSession) -> Make:
-    class Sink(sqlite_sink.SqliteSink):
-        def open(self, pipeline: str, _: Callable[[], bool] = lambda: False) -> sqlite_sink.SqliteSession:
-            return session(self.path, pipeline)
-
     def make() -> Output:
         path = str(folder / f"{next(_numbers)}.db")
 
@@ -49,7 +42,7 @@ def sqlite_output(folder: Path, session: type[sqlite_sink.SqliteSession] = sqlit
             connection.close()
             return [row[0] for row in rows]
 
-        return Output(sink=Sink(path), read=read)
+        return Output(sink=MistakenSink(path, session), read=read)
 
     return make
 
@@ -123,69 +116,7 @@ def test_kafka(cluster: semel.Cluster) -> None:
 # --- mistakes
 
 
-class LedgerFirst(sqlite_sink.SqliteSession):
-    """Commits the ledger before there are rows."""
-
-    def plan_write(self, micro_batch: MicroBatch, rows: Any, *, run: int) -> Any:
-        self.write_ledger(micro_batch)
-        self.connection.commit()
-        self.read = self.kept()
-        return super().plan_write(micro_batch, rows, run=run)
-
-
-class LedgerApart(sqlite_sink.SqliteSession):
-    """Commits rows, and then the ledger in another transaction."""
-
-    def prepare(self, results: Results) -> int:
-        rows = super().prepare(results)
-        self.connection.commit()
-        return int(rows)
-
-
-class OwnerUnchecked(sqlite_sink.SqliteSession):
-    """Goes on whoever owns the pipeline."""
-
-    def own(self) -> None:
-        self.owns = False
-        super().own()
-
-
-class MovedLedgerUnchecked(sqlite_sink.SqliteSession):
-    """Does not see that the ledger has changed since it was read."""
-
-    def lock(self, *, is_checked: bool) -> None:  # noqa: ARG002
-        super().lock(is_checked=False)
-
-
-def stage_together(path: str, run: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return sqlite_sink.stage_rows(path, Task(number=task.number, attempt_id=1000 * run + task.number), batches)
-
-
-class SharedStaging(sqlite_sink.SqliteSession):
-    """All attempts of a task write to one place, and nobody counts."""
-
-    def plan_write(self, micro_batch: MicroBatch, rows: Any, *, run: int) -> WritePlan:
-        plan: WritePlan = super().plan_write(micro_batch, rows, run=run)
-        task = partial(stage_together, self.path, next(_numbers))
-        return replace(plan, stages=(replace(plan.stages[0], task=task),))
-
-    def prepare(self, results: Results) -> int:
-        count = "SELECT count(*) FROM staging WHERE attempt = ?"
-        rows = [self.connection.execute(count, (row["attempt"],)).fetchone()[0] for row in results]
-        found = [{"attempt": row["attempt"], "rows": number} for row, number in zip(results, rows, strict=True)]
-        return int(super().prepare(found))
-
-
-@pytest.mark.parametrize(
-    ("mistake", "found"),
-    [
-        (LedgerFirst, "deaths"),
-        (LedgerApart, "deaths"),
-        (OwnerUnchecked, "owners"),
-        (MovedLedgerUnchecked, "owners"),
-        (SharedStaging, "attempts"),
-    ],
-)
-def test_a_mistake_is_found_by_the_check_that_is_about_it(tmp_path: Path, mistake: type[Any], found: str) -> None:
-    with pytest.raises(SinkCheckFailed, match=f"^{found}"):
-        check_sink(sqlite_output(tmp_path, mistake))
+@pytest.mark.parametrize("mistake", [pytest.param(one, id=one.name) for one in MISTAKES])
+def test_a_mistake_is_found_by_the_check_that_is_about_it(tmp_path: Path, mistake: Mistake) -> None:
+    with pytest.raises(SinkCheckFailed, match=f"^{mistake.check}"):
+        check_sink(sqlite_output(tmp_path, mistake.session))
