@@ -26,10 +26,10 @@ export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
-.PHONY: help setup demo test test-full soak check types tidy generate bench fuzz lock pin-jars clean distclean
+.PHONY: help setup demo test test-full soak check types tidy generate drill-results bench fuzz lock pin-jars clean distclean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(CLASSES)  ## Create .venv from the lock file (about two minutes the first time)
 
@@ -76,6 +76,9 @@ types:
 
 tidy:
 	@$(BIN)/python -m pytest -q tests/tidy
+
+drill-results: $(CLASSES)  ## Run every cell of the drill, on Apache Kafka too, and write docs/drill-results.md (an hour)
+	@$(BIN)/python -m tools.drill_results
 
 generate: $(READY)  ## Write again what is made from other files: Kafka's messages, docs/rules.md, docs/errors.md
 	@$(BIN)/python -m tools.generate_messages

@@ -8,6 +8,7 @@ target.toml` breaks a program of the user's own. Each of the three has a file be
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 from semel.cli import drill_matrix, drill_rules, drill_target
@@ -67,13 +68,14 @@ def run(options: argparse.Namespace) -> ExitCode:
             raise ConfigError("--list runs nothing that a page could show", you_want="semel drill --quick --html FILE")
         _list(rules, cells, options.format)
         return ExitCode.HELD
+    begun = time.monotonic()
     with interrupted_by_sigterm():
         # Each rule is two: ignored and followed.
         progress = Progress(2 * len(rules) + len(cells))
         tried = drill_rules.run(rules, progress)
         matrix = drill_matrix.run(cells, options, progress) if cells else None
     if options.format == Format.JSON:
-        found: dict[str, object] = {"schema": 1}
+        found: dict[str, object] = {"schema": 1, "seconds": round(time.monotonic() - begun, 1), "jobs": options.jobs}
         # Rules were there first: what reads "cells" finds them, and nothing else, in it.
         found |= {"cells": [drill_rules.as_json(one) for one in tried]} if tried or matrix is None else {}
         print_json(found | (matrix.as_json() if matrix is not None else {}))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from semel.cli.drill_progress import Progress
@@ -64,6 +65,7 @@ class Tried:
             "errors": list(found.errors),
             "verdict": self.verdict.value,
             "reason": self.reason,
+            "seconds": round(found.seconds, 1),
             "command": self.command,
         }
 
@@ -141,8 +143,10 @@ def _observed(cells: Sequence[Cell], options: argparse.Namespace, nodes: int) ->
             if is_with_spark(cell):
                 yield number, spark.run(cell, options.seed)
                 continue
+            begun = time.monotonic()
             with scratch_folder() as scratch:
-                yield number, run_one(cell, options.seed, scratch)
+                observed = run_one(cell, options.seed, scratch)
+            yield number, replace(observed, seconds=time.monotonic() - begun)
 
 
 @contextmanager

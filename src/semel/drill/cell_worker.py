@@ -10,9 +10,10 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from semel.drill.cells import Cell, Observed, chosen_cells
@@ -34,8 +35,10 @@ def main(text: str) -> None:
         for line in sys.stdin:
             wanted = json.loads(line)
             (cell,) = chosen_cells([wanted["cell"]])
+            begun = time.monotonic()
             with scratch_folder() as folder:
                 observed = runner(cell, wanted["seed"], folder)
+            observed = replace(observed, seconds=time.monotonic() - begun)
             answers.write(json.dumps(asdict(observed)) + "\n")
             answers.flush()
 

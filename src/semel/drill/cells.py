@@ -240,6 +240,8 @@ class Observed:
     reason: str = ""
     broken: str = ""
     """A promise that is no count and was not kept: work that does not go on, a driver that was replaced and does."""
+    seconds: float = 0.0
+    """How long the run took."""
 
     @classmethod
     def count(
