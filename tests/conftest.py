@@ -58,6 +58,7 @@ def leave_out(items: list[pytest.Item], name: str, *, unless: tuple[str, ...], m
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Name a failed test at once: the others may take an hour. Where pytest prints, not in its worker processes."""
+    """Show a failed test at once: the others may take an hour. Where pytest prints, not in its worker processes."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        sys.stdout.write(f"\n{report.when} of {report.nodeid} failed\n")
+        sys.stdout.write(f"\n{report.when} of {report.nodeid} failed\n{report.longreprtext}\n{report.capstdout}\n")
+        sys.stdout.flush()
