@@ -183,9 +183,7 @@ def test_at_least_once_from_an_older_checkpoint_and_then_exactly_once(pipeline: 
     repeated = pipeline.output_size() - 3 * BATCH
     assert 0 < repeated < 2 * BATCH
     pipeline.job.guarantee = "exactly_once"
-    failure = pipeline.job.run() or ""
-    assert "and repeat records" in failure
-    reset(pipeline, failure)
+    pipeline.job.finish()  # small micro-batches, each of which lies wholly in the output
     pipeline.send(BATCH)
     pipeline.job.finish()
     assert pipeline.output_size() == 4 * BATCH + repeated
