@@ -96,6 +96,8 @@ class SparkCheckpoint(Checkpoint):
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+        # As Spark does with its own files: whoever copies this one alone leaves a checksum behind that is another's.
+        self._system.delete(self._path(f".{name}.crc"), False)
 
     def exists(self, name: str) -> bool:
         """Ask the JVM."""
