@@ -20,8 +20,8 @@ from semel.clients.records import Batch
 from semel.clients.stores import Store
 from semel.errors import BrokerError
 from semel.guarantee import Guarantee
-from tests.features.clusters import WAIT_S_MAX, Kafka
-from tests.features.storing import IDLE_MS, consumer_of, keep, kept, values, work, write
+from tests.features.clusters import SETTINGS, WAIT_S_MAX, Kafka
+from tests.features.storing import IDLE_MS, Opens, Reads, consumer_of, keep, kept, values, work, write
 from tests.support.waiting import eventually
 
 READ, WRITTEN = 5, 10  # so that the old position is in the middle of the new topic
@@ -52,7 +52,7 @@ def make_again(kafka: Kafka, topic: str) -> None:
     write(kafka, topic, NEW)
 
 
-def work_until_told(consumer: semel.Consumer, finish: Callable[[Batch], object]) -> BrokerError:
+def work_until_told(consumer: Reads, finish: Callable[[Batch], object]) -> BrokerError:
     """Go on after any error, as a careless program does; before the new topic is there its absence is one, too."""
 
     def told() -> BrokerError | None:
@@ -66,10 +66,10 @@ def work_until_told(consumer: semel.Consumer, finish: Callable[[Batch], object])
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("is_running", [False, True], ids=["stopped", "running"])
 def test_a_store_keeps_nothing_of_another_topic_until_it_is_told_to(
-    kafka: Kafka, store: Store, is_running: bool
+    kafka: Kafka, store: Store, is_running: bool, opened: Opens
 ) -> None:
     topic = old_topic(kafka)
-    first = consumer_of(kafka, topic, EXACTLY, store)
+    first = opened(kafka, topic, EXACTLY, store)
     assert work(first, lambda batch: keep(store, batch), OLD[-1]) == OLD
     if not is_running:
         first.close()
@@ -78,14 +78,14 @@ def test_a_store_keeps_nothing_of_another_topic_until_it_is_told_to(
         work_until_told(first, lambda batch: keep(store, batch))
         work_until_told(first, lambda batch: keep(store, batch))  # and again, for whoever goes on
         first.close()
-    with consumer_of(kafka, topic, EXACTLY, store) as second:
+    with opened(kafka, topic, EXACTLY, store) as second:
         error = work_until_told(second, lambda batch: keep(store, batch))
         work_until_told(second, lambda batch: keep(store, batch))
     assert kept(store) == OLD
     way_out, other = error.next_command.split(", and ")[0], error.next_command.split("; or ")[1].split(", if")[0]
     assert other == f"store.adopt({topic!r}, {topic!r})"
     assert eval(way_out, {"store": store}) == 1  # word for word
-    with consumer_of(kafka, topic, EXACTLY, store) as third:
+    with opened(kafka, topic, EXACTLY, store) as third:
         assert work(third, lambda batch: keep(store, batch), NEW[-1]) == NEW
     assert kept(store) == sorted(OLD + NEW)
 
@@ -107,12 +107,12 @@ def test_offsets_that_are_right_for_the_new_topic_can_be_kept(embedded_kafka: Ka
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("guarantee", [LEAST, EXACTLY, MOST])
-def test_a_group_reads_the_new_topic_from_its_beginning(kafka: Kafka, guarantee: Guarantee) -> None:
+def test_a_group_reads_the_new_topic_from_its_beginning(kafka: Kafka, guarantee: Guarantee, opened: Opens) -> None:
     topic = old_topic(kafka)
     kafka.commit_start(topic, topic)
     with (
         semel.Producer(kafka.bootstrap, guarantee=Guarantee.EXACTLY_ONCE, transactional_id=topic) as producer,
-        consumer_of(kafka, topic, guarantee) as first,
+        opened(kafka, topic, guarantee) as first,
     ):
 
         def finish(batch: Batch) -> None:
@@ -132,7 +132,7 @@ def test_a_group_reads_the_new_topic_from_its_beginning(kafka: Kafka, guarantee:
         assert kafka.committed(topic, topic) < 0, "the group's offset was deleted with the topic"
         if guarantee is MOST:
             kafka.commit_start(topic, topic)
-        with consumer_of(kafka, topic, guarantee) as second:
+        with opened(kafka, topic, guarantee) as second:
             assert work(second, finish, NEW[-1]) == NEW
 
 
@@ -177,6 +177,34 @@ def test_an_offset_that_was_committed_in_the_moment_of_the_change_is_known_for_w
             assert work(third, lambda _: finish(third), NEW[-1]) == NEW
 
 
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("guarantee", [LEAST, EXACTLY])
+def test_offsets_of_a_batch_in_hand_are_not_committed_behind_the_change(
+    kafka: Kafka, guarantee: Guarantee, opened: Opens
+) -> None:
+    """The group has not noticed anything yet: somebody asks before the commit."""
+    topic, target = old_topic(kafka), kafka.topic()
+    with (
+        semel.Producer(kafka.bootstrap, guarantee=Guarantee.EXACTLY_ONCE, transactional_id=topic) as producer,
+        opened(kafka, topic, guarantee) as consumer,
+    ):
+
+        def keep_in_kafka(batch: Batch) -> None:
+            assert isinstance(batch.owner, semel.Consumer)
+            with producer.transaction() as tx:
+                for line in values(batch):
+                    tx.send(target, line)
+                tx.commit_offsets(batch.owner)
+
+        batch = consumer.next_batch(1, IDLE_MS)
+        assert batch is not None
+        make_again(kafka, topic)
+        with pytest.raises(BrokerError, match="deleted and created again"):
+            keep_in_kafka(batch) if guarantee is EXACTLY else consumer.commit()
+    assert kafka.committed(topic, topic) < 0
+    assert kafka.values(target) == []
+
+
 @pytest.mark.full
 def test_the_asyncio_consumer_is_refused_as_well(embedded_kafka: Kafka) -> None:
     topic = old_topic(embedded_kafka)
@@ -195,23 +223,25 @@ def test_the_asyncio_consumer_is_refused_as_well(embedded_kafka: Kafka) -> None:
     assert embedded_kafka.committed(topic, topic) < 0
 
 
-@pytest.mark.full
-def test_the_asyncio_consumer_with_a_store_as_well(embedded_kafka: Kafka, store: Store) -> None:
+@pytest.mark.quick(1)
+def test_the_same_name_in_another_cluster_is_another_topic(embedded_kafka: Kafka, store: Store, opened: Opens) -> None:
+    """A program is pointed at another cluster, with its store."""
     topic = old_topic(embedded_kafka)
-
-    async def read() -> None:
-        async with semel.AsyncConsumer(
-            embedded_kafka.bootstrap, [topic], group=topic, guarantee=EXACTLY, store=store, settings={"log_level": 0}
-        ) as consumer:
-            async for batch in consumer.batches(idle_ms_max=IDLE_MS):
-                await asyncio.to_thread(keep, store, batch)
-                if OLD[-1] in values(batch):
-                    await asyncio.to_thread(make_again, embedded_kafka, topic)
-
-    for _ in range(2):  # while it ran, and when it comes back
-        with pytest.raises(BrokerError):
-            asyncio.run(read())
-    assert kept(store) == OLD
+    with opened(embedded_kafka, topic, EXACTLY, store) as consumer:
+        work(consumer, lambda batch: keep(store, batch), OLD[-1])
+    with semel.Cluster(brokers=1, topics=[topic], config=SETTINGS) as cluster:
+        there = Kafka(name="embedded", bootstrap=cluster.bootstrap)
+        write(there, topic, NEW)
+        with opened(there, topic, EXACTLY, store) as consumer:
+            for _ in range(2):
+                with pytest.raises(BrokerError, match="is in another cluster now") as caught:
+                    work(consumer, lambda batch: keep(store, batch), NEW[-1])
+        assert kept(store) == OLD
+        assert "store.forget(" in caught.value.next_command
+        store.forget(topic, topic)
+        with opened(there, topic, EXACTLY, store) as consumer:
+            assert work(consumer, lambda batch: keep(store, batch), NEW[-1]) == NEW
+    assert kept(store) == sorted(OLD + NEW)
 
 
 @pytest.mark.full

@@ -16,11 +16,11 @@ import pytest
 
 import semel
 from semel.clients.records import Batch
+from semel.clients.stores import Store
 from semel.errors import FencedError
 from semel.guarantee import Guarantee
 from tests.features.clusters import Kafka
 from tests.features.storing import keep, kept, store_of
-from tests.support.sqlite import ask
 from tests.support.waiting import eventually
 
 RECORDS = 10
@@ -40,24 +40,28 @@ MEMBER = {
 class Sink:
     """Where results go: a topic in transactions, or a database with the offsets."""
 
-    def __init__(self, kafka: Kafka, kind: str, path: Path) -> None:
-        self.kafka, self.kind, self.path = kafka, kind, path
+    def __init__(self, kafka: Kafka, kind: str, request: pytest.FixtureRequest, folder: Path) -> None:
+        self.kafka = kafka
         self.target = kafka.topic()
+        self.stores = [] if kind == "transaction" else [store_of(kind, request, folder)]
 
-    def store(self) -> semel.SqliteStore | None:
-        if self.kind == "transaction":
+    def store(self) -> Store | None:
+        """One for each member."""
+        if not self.stores:
             return None
-        store = semel.SqliteStore(self.path)
-        store.make("CREATE TABLE IF NOT EXISTS results (line text)")
-        return store
+        first = self.stores[0]
+        self.stores.append(
+            semel.PostgresStore(first._conninfo)
+            if isinstance(first, semel.PostgresStore)
+            else semel.SqliteStore(cast("semel.SqliteStore", first)._path)
+        )
+        return self.stores[-1]
 
     def keep(self, consumer: semel.Consumer, batch: Batch, name: str) -> None:
-        values = [(value or b"").decode() for value in batch.values()]
-        if self.kind == "store":
-            with cast("semel.SqliteStore", consumer.store).transaction(batch) as t:
-                for value in values:
-                    t.execute("INSERT INTO results VALUES (?)", [value])
+        if consumer.store is not None:
+            keep(consumer.store, batch)
             return
+        values = [(value or b"").decode() for value in batch.values()]
         with (
             semel.Producer(self.kafka.bootstrap, guarantee=EXACTLY, transactional_id=name) as producer,
             producer.transaction() as tx,
@@ -67,9 +71,11 @@ class Sink:
             tx.commit_offsets(consumer)
 
     def results(self) -> list[str]:
-        if self.kind == "transaction":
-            return self.kafka.values(self.target)
-        return [line for (line,) in ask(self.path, "SELECT line FROM results")]
+        return kept(self.stores[0]) if self.stores else self.kafka.values(self.target)
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
 
 
 @contextmanager
@@ -103,11 +109,11 @@ def work_off(consumer: semel.Consumer, sink: Sink, name: str, over: threading.Ev
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
-@pytest.mark.parametrize("kind", ["store", "transaction"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "transaction"])
 def test_a_batch_that_lost_a_partition_is_refused_and_done_once(
-    kafka: Kafka, tmp_path: Path, kind: str, strategy: str
+    kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path, kind: str, strategy: str
 ) -> None:
-    topic, sink = kafka.topic(2), Sink(kafka, kind, tmp_path / "s.db")
+    topic, sink = kafka.topic(2), Sink(kafka, kind, request, tmp_path)
     wanted, over = kafka.fill(topic, RECORDS, keyed=True), threading.Event()
     with ExitStack() as stack:
         slow = stack.enter_context(member(kafka, topic, strategy, store=sink.store()))
@@ -127,6 +133,7 @@ def test_a_batch_that_lost_a_partition_is_refused_and_done_once(
             over.set()
             other.join(60)
     assert sorted(sink.results(), key=int) == wanted
+    sink.close()
 
 
 def work_off_until(consumer: semel.Consumer, sink: Sink, name: str, records: int) -> None:
@@ -138,19 +145,42 @@ def work_off_until(consumer: semel.Consumer, sink: Sink, name: str, records: int
     eventually(is_done, 60, what="all records are done")
 
 
-def test_a_commit_after_the_partitions_went_says_so(embedded_kafka: Kafka) -> None:
+def take_away(kafka: Kafka, batch: Batch, guarantee: Guarantee = EXACTLY) -> None:
+    """A second member comes, gets the partition, does nothing and leaves."""
+    with member(kafka, batch.group, EAGER, guarantee) as second:
+        eventually(lambda: second.next_batch(1, 100) or batch.lost, 60, what="the partition went")
+    assert batch.lost
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("in_a_task", [False, True], ids=["threads", "tasks"])
+def test_a_commit_after_the_partitions_went_says_so(kafka: Kafka, in_a_task: bool) -> None:
     """At least once the records come again; the commit that did not happen is no success."""
-    topic = embedded_kafka.topic()
-    embedded_kafka.fill(topic, RECORDS)
-    with ExitStack() as stack:
-        slow = stack.enter_context(member(embedded_kafka, topic, EAGER, LEAST))
-        batch, batches = all_partitions(slow, RECORDS)
-        slow._member.progress.revoke(list(batch.offsets))
-        with pytest.raises(FencedError, match="the commit was refused"):
-            slow.commit()
-        assert slow.commits_refused == 1
-        del batches
-    assert embedded_kafka.committed(topic, topic) < 0
+    topic = kafka.topic()
+    kafka.fill(topic, RECORDS)
+
+    def threads() -> None:
+        with member(kafka, topic, EAGER, LEAST) as slow:
+            batch, batches = all_partitions(slow, RECORDS)
+            take_away(kafka, batch, LEAST)
+            with pytest.raises(FencedError, match="the commit was refused"):
+                slow.commit()
+            assert slow.commits_refused == 1
+            del batches
+
+    async def tasks() -> None:
+        async with semel.AsyncConsumer(
+            kafka.bootstrap, [topic], group=topic, guarantee=LEAST, settings=MEMBER, keep_alive_ms=50
+        ) as slow:
+            batches = slow.batches(idle_ms_max=20_000)
+            batch = await anext(batches)
+            await asyncio.to_thread(take_away, kafka, batch, LEAST)
+            with pytest.raises(FencedError, match="the commit was refused"):
+                await slow.commit()
+            assert slow.commits_refused == 1
+
+    asyncio.run(tasks()) if in_a_task else threads()
+    assert kafka.committed(topic, topic) < 0
 
 
 async def keep_in_task(kafka: Kafka, consumer: semel.AsyncConsumer, batch: Batch, target: str) -> None:
@@ -171,17 +201,11 @@ async def keep_in_task(kafka: Kafka, consumer: semel.AsyncConsumer, batch: Batch
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "transaction"])
 def test_a_task_s_batch_is_refused_alike(
-    embedded_kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+    kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
-    kafka, topic, target = embedded_kafka, embedded_kafka.topic(), embedded_kafka.topic()
+    topic, target = kafka.topic(), kafka.topic()
     wanted = kafka.fill(topic, RECORDS)
     store = None if kind == "transaction" else store_of(kind, request, tmp_path)
-
-    def take_away(batch: Batch) -> None:
-        """A second member comes, gets the partition, does nothing and leaves."""
-        with member(kafka, topic, EAGER) as second:
-            eventually(lambda: second.next_batch(1, 100) or batch.lost, 60, what="the partition went")
-        assert batch.lost
 
     async def main() -> None:
         async with semel.AsyncConsumer(
@@ -189,7 +213,7 @@ def test_a_task_s_batch_is_refused_alike(
         ) as slow:
             batches = slow.batches(idle_ms_max=20_000)
             batch = await anext(batches)
-            await asyncio.to_thread(take_away, batch)
+            await asyncio.to_thread(take_away, kafka, batch)
             with pytest.raises(FencedError, match="went to another member"):
                 await keep_in_task(kafka, slow, batch, target)
             async for again in slow.batches(idle_ms_max=20_000):

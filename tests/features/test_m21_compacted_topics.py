@@ -21,7 +21,7 @@ from semel.clients.records import Batch
 from semel.clients.stores import Store
 from semel.guarantee import Guarantee
 from tests.features.clusters import SETTINGS, WAIT_S_MAX, Kafka
-from tests.features.storing import IDLE_MS, consumer_of, keep, kept, store_of, values
+from tests.features.storing import IDLE_MS, Opens, Reads, keep, kept, store_of, values
 from tests.support.waiting import eventually
 
 MOST, LEAST = Guarantee.AT_MOST_ONCE, Guarantee.AT_LEAST_ONCE
@@ -63,13 +63,14 @@ def compact(kafka: Kafka, topic: str) -> None:
 class Way:
     """Where results go and how a batch of them is finished; what was kept is counted by somebody else."""
 
-    def __init__(self, kafka: Kafka, topic: str, guarantee: Guarantee, store: Store | None) -> None:
+    def __init__(self, kafka: Kafka, topic: str, guarantee: Guarantee, store: Store | None, opened: Opens) -> None:
+        self._opened = opened
         self.kafka, self.topic, self.guarantee, self.store = kafka, topic, guarantee, store
         self.processed: list[str] = []
         self.target = kafka.topic()
 
-    def open(self) -> semel.Consumer:
-        return consumer_of(self.kafka, self.topic, self.guarantee, self.store, fetch_wait_max_ms=20)
+    def open(self) -> Reads:
+        return self._opened(self.kafka, self.topic, self.guarantee, self.store, fetch_wait_max_ms=20)
 
     def finish(self, batch: Batch) -> None:
         if self.store is not None:
@@ -99,15 +100,15 @@ WAYS = {"most": MOST, "least": LEAST, "transaction": EXACTLY, "sqlite": EXACTLY,
 
 
 @pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, compacting: Kafka, topic: str, tmp_path: Path) -> Iterator[Way]:
+def way(request: pytest.FixtureRequest, compacting: Kafka, topic: str, tmp_path: Path, opened: Opens) -> Iterator[Way]:
     compacting.commit_start(topic, topic)  # at most once does not choose by itself
     with ExitStack() as stack:
         is_store = request.param in ("sqlite", "postgres")
         store = stack.enter_context(store_of(request.param, request, tmp_path)) if is_store else None
-        yield Way(compacting, topic, WAYS[request.param], store)
+        yield Way(compacting, topic, WAYS[request.param], store, opened)
 
 
-def until_last(consumer: semel.Consumer, finish: Callable[[Batch], None]) -> None:
+def until_last(consumer: Reads, finish: Callable[[Batch], None]) -> None:
     for batch in consumer.batches(records_max=2, idle_ms_max=IDLE_MS):
         finish(batch)
         if LAST in values(batch):

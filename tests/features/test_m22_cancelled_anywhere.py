@@ -7,6 +7,7 @@ Keeps: K4 an unfinished record is neither counted as done nor skipped; K6 under 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -17,8 +18,10 @@ import pytest
 
 import semel
 from semel.clients.producer import Plain, Transactional
+from semel.clients.stores import Store
 from semel.guarantee import Guarantee
 from tests.features.clusters import Kafka
+from tests.features.storing import kept
 
 LEAST: Final = Guarantee.AT_LEAST_ONCE
 EXACTLY: Final = Guarantee.EXACTLY_ONCE
@@ -74,21 +77,22 @@ async def is_cancelled(work: Coroutine[Any, Any, None], number: int, turns: int)
 class Copying:
     """Copies a topic, and commits as its guarantee says."""
 
-    def __init__(self, kafka: Kafka, guarantee: Guarantee) -> None:
+    def __init__(self, kafka: Kafka, guarantee: Guarantee, store: Store | None = None) -> None:
         self.kafka, self.topic, self.target, self.written = kafka, kafka.topic(), kafka.topic(), 0
+        self.store = store
         self.consumer = semel.AsyncConsumer(
-            kafka.bootstrap, [self.topic], group=self.topic, guarantee=guarantee, settings=QUICK
+            kafka.bootstrap, [self.topic], group=self.topic, guarantee=guarantee, settings=QUICK, store=store
         )
         self.transactional: semel.AsyncProducer[Transactional] | None = None
         self.plain: semel.AsyncProducer[Plain] | None = None
-        if guarantee is EXACTLY:
+        if guarantee is EXACTLY and store is None:
             self.transactional = semel.AsyncProducer(
                 kafka.bootstrap,
                 guarantee=EXACTLY,
                 transactional_id=self.topic,
                 settings={"linger.ms": 0, "log_level": 0},
             )
-        else:
+        elif store is None:
             self.plain = semel.AsyncProducer(
                 kafka.bootstrap, guarantee=guarantee, settings={"linger.ms": 0, "log_level": 0}
             )
@@ -105,6 +109,11 @@ class Copying:
                     for value in batch.values():
                         await tx.send(self.target, value)
                     await tx.commit_offsets(self.consumer)
+            elif self.store is not None:
+                with self.store.transaction(batch) as t:
+                    for value in batch.values():
+                        t.execute(f"INSERT INTO lines VALUES ({self.store.dialect.mark})", [(value or b"").decode()])
+                        await asyncio.sleep(0)
             elif self.plain is not None:
                 for value in batch.values():
                     await self.plain.send(self.target, value)
@@ -127,17 +136,25 @@ class Copying:
                 return
             for _ in range(TRIES_MAX):
                 await work(IDLE_MS_MAX)  # at once, while a commit may be under way still; then there is nothing to read
-                if await asyncio.to_thread(self.kafka.committed, self.topic, self.topic) == self.written:
+                if await asyncio.to_thread(self.standing) == self.written:
                     break
             else:
                 raise AssertionError(f"cancelled at await {number} it does not go on")
         raise AssertionError("it does not come to its end")
 
+    def standing(self) -> int:
+        """Where the offsets are."""
+        if self.store is None:
+            return self.kafka.committed(self.topic, self.topic)
+        select = "SELECT offset_next FROM semel_offsets WHERE group_id = ?"
+        return next((int(offset) for (offset,) in self.store.ask(select, [self.topic])), 0)
+
     def judge(self) -> None:
-        rounds, found = self.written // RECORDS, self.kafka.counts(self.target)
+        rounds = self.written // RECORDS
+        found = self.kafka.counts(self.target) if self.store is None else Counter(kept(self.store))
         assert rounds > 3, "it was cancelled at some awaits"
         wanted = {str(number): rounds for number in range(RECORDS)}
-        if self.transactional is not None:
+        if self.transactional is not None or self.store is not None:
             assert dict(found) == wanted
         else:
             assert all(found[value] >= times for value, times in wanted.items()), "something was lost"
@@ -151,6 +168,19 @@ def test_a_worker_that_is_cancelled_at_any_await_goes_on(kafka: Kafka, guarantee
         async with AsyncExitStack() as stack:
             await copying.open(stack)
             await copying.copy(IDLE_MS_MAX)  # the group is joined
+            await copying.cancel_everywhere(copying.copy)
+
+    asyncio.run(main())
+    copying.judge()
+
+
+@pytest.mark.full
+def test_a_worker_with_a_store_that_is_cancelled_at_any_await_goes_on(embedded_kafka: Kafka, store: Store) -> None:
+    copying = Copying(embedded_kafka, EXACTLY, store)
+
+    async def main() -> None:
+        async with copying.consumer:
+            await copying.copy(IDLE_MS_MAX)
             await copying.cancel_everywhere(copying.copy)
 
     asyncio.run(main())

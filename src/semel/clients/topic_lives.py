@@ -160,7 +160,8 @@ def life_in(label: str | None) -> Life:
 
 def another_life(topic: str, known: Life, life: Life, *, next_command: str) -> BrokerError:
     """Offsets are of one topic, and its name stands for another now."""
-    is_moved = known.topic_id == life.topic_id or not (known.topic_id and life.topic_id)
+    # Topics of two clusters have two ids as well; so the clusters are looked at first.
+    is_moved = bool(known.cluster_id and life.cluster_id) and known.cluster_id != life.cluster_id
     was, now = (known.cluster_id, life.cluster_id) if is_moved else (known.topic_id, life.topic_id)
     return BrokerError(
         f"{topic} is in another cluster now" if is_moved else f"{topic} was deleted and created again",

@@ -22,6 +22,7 @@ from semel.clients.stores import Store
 from semel.errors import GuaranteeError
 from semel.guarantee import Guarantee
 from tests.features.clusters import SETTINGS, Kafka
+from tests.features.storing import InTasks, Reads
 
 LEAST: Final = Guarantee.AT_LEAST_ONCE
 EXACTLY: Final = Guarantee.EXACTLY_ONCE
@@ -46,7 +47,7 @@ def consumer_of(kafka: Kafka, topic: str, guarantee: Guarantee = LEAST, store: S
     return semel.Consumer(kafka.bootstrap, [topic], group=topic, guarantee=guarantee, settings=QUICK, store=store)
 
 
-def batches_of(consumer: semel.Consumer) -> Iterator[Batch]:
+def batches_of(consumer: Reads) -> Iterator[Batch]:
     return consumer.batches(idle_ms_max=20_000)
 
 
@@ -137,10 +138,18 @@ def test_an_old_loop_says_nothing_about_a_new_one_s_batch(kafka: Kafka, topic: s
 class InStore:
     """Results in a database with the offsets."""
 
-    def __init__(self, kafka: Kafka, topic: str, store: Store) -> None:
+    def __init__(self, kafka: Kafka, topic: str, store: Store, *, in_a_task: bool = False) -> None:
         self.store = store
         self.store.make("DROP TABLE IF EXISTS results", "CREATE TABLE results (line text)")
-        self.consumer = consumer_of(kafka, topic, EXACTLY, self.store)
+        self.consumer: Reads = (
+            InTasks(
+                semel.AsyncConsumer(
+                    kafka.bootstrap, [topic], group=topic, guarantee=EXACTLY, settings=QUICK, store=store
+                )
+            )
+            if in_a_task
+            else consumer_of(kafka, topic, EXACTLY, store)
+        )
 
     def until(self, left_at: int) -> Iterator[int]:
         """Work; left at a record by `return`, which ends the transaction as if its work were done."""
@@ -225,13 +234,15 @@ class InTransaction:
         self.producer.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres", "offsets last", "offsets first"])
+@pytest.fixture(params=["sqlite", "postgres", "offsets last", "offsets first", "sqlite, tasks", "postgres, tasks"])
 def work(request: pytest.FixtureRequest, kafka: Kafka, topic: str, tmp_path: Path) -> Iterator[InStore | InTransaction]:
     made: InStore | InTransaction
-    if request.param == "sqlite":
-        made = InStore(kafka, topic, semel.SqliteStore(tmp_path / "s.db"))
-    elif request.param == "postgres":
-        made = InStore(kafka, topic, semel.PostgresStore(request.getfixturevalue("postgres").conninfo))
+    in_a_task = "tasks" in request.param
+    if "sqlite" in request.param:
+        made = InStore(kafka, topic, semel.SqliteStore(tmp_path / "s.db"), in_a_task=in_a_task)
+    elif "postgres" in request.param:
+        store = semel.PostgresStore(request.getfixturevalue("postgres").conninfo)
+        made = InStore(kafka, topic, store, in_a_task=in_a_task)
     else:
         made = InTransaction(kafka, topic, offsets_first=request.param == "offsets first")
     yield made

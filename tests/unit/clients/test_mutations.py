@@ -34,6 +34,7 @@ from semel.errors import SemelError
 from semel.guarantee import Guarantee
 from tests.features import test_m20_another_topic, test_m20_group_protocols, test_m22_cancelled_tasks
 from tests.features.clusters import SETTINGS, Kafka
+from tests.features.storing import consumer_of
 from tests.mutations.page import check_page
 from tests.unit.clients import (
     test_async,
@@ -171,7 +172,7 @@ def run_roll_back(request: Request) -> None:
 
 def run_row_set(request: Request) -> None:
     topic, store = filled(request, STALLS.RECORDS), request.getfixturevalue("store")
-    STALLS.test_a_row_that_was_set_while_running_is_followed(request.getfixturevalue("kafka"), topic, store, 0)
+    STALLS.test_a_row_that_was_set_while_running_is_followed(request.getfixturevalue("kafka"), topic, store, 0, False)
 
 
 def run_lost_at_exit(_: Request) -> None:
@@ -246,8 +247,10 @@ MUTATIONS = (
     Mutation(
         "topic not asked for", "nobody asks whether a topic is still the same before its offsets are committed",
         off(TopicLives, "confirm", lambda *_, **__: None),
-        "another_topic::test_the_asyncio_consumer_is_refused_as_well",
-        lambda request: LIVES.test_the_asyncio_consumer_is_refused_as_well(request.getfixturevalue("kafka")),
+        "another_topic::test_offsets_of_a_batch_in_hand_are_not_committed_behind_the_change",
+        lambda request: LIVES.test_offsets_of_a_batch_in_hand_are_not_committed_behind_the_change(
+            request.getfixturevalue("kafka"), Guarantee.AT_LEAST_ONCE, consumer_of
+        ),
     ),
     Mutation(
         "offset without its topic", "a group's offset does not say which topic it is of",

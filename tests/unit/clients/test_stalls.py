@@ -19,10 +19,12 @@ from semel.clients.stores import Store
 from semel.errors import BrokerError, FencedError, SinkError
 from semel.guarantee import Guarantee
 from tests.features.clusters import SETTINGS, Kafka
+from tests.features.storing import InTasks, Reads
 
 EXACTLY: Final = Guarantee.EXACTLY_ONCE
 RECORDS, IDLE_MS = 6, 20_000
 STRATEGIES = pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+BOTH = pytest.mark.parametrize("in_a_task", [False, True], ids=["threads", "tasks"])
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,17 @@ def topic(kafka: Kafka) -> str:
     return made
 
 
-def consumer_of(kafka: Kafka, topic: str, store: Store | None = None, strategy: str = "range") -> semel.Consumer:
+def consumer_of(
+    kafka: Kafka, topic: str, store: Store | None = None, strategy: str = "range", *, in_a_task: bool = False
+) -> Reads:
     settings = {"fetch.wait.max.ms": 20, "log_level": 0, "partition.assignment.strategy": strategy}
     guarantee = Guarantee.AT_LEAST_ONCE if store is None else EXACTLY
+    if in_a_task:
+        return InTasks(
+            semel.AsyncConsumer(
+                kafka.bootstrap, [topic], group=topic, guarantee=guarantee, settings=settings, store=store
+            )
+        )
     return semel.Consumer(kafka.bootstrap, [topic], group=topic, guarantee=guarantee, settings=settings, store=store)
 
 
@@ -61,7 +71,7 @@ def set_row(store: Store, offset: int) -> None:
     ask(store, "UPDATE semel_offsets SET offset_next = ?", [offset])
 
 
-def keep(store: Store, consumer: semel.Consumer, records_max: int = RECORDS) -> None:
+def keep(store: Store, consumer: Reads, records_max: int = RECORDS) -> None:
     batches = consumer.batches(records_max=records_max, idle_ms_max=IDLE_MS)
     with store.transaction(next(batches)) as t:
         assert t.batch is not None
@@ -102,12 +112,14 @@ def test_tasks_are_told_alike(kafka: Kafka, topic: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.quick(2)
+@BOTH
 def test_a_position_of_the_store_that_is_gone_is_read_again_when_it_was_set(
-    kafka: Kafka, topic: str, store: Store
+    kafka: Kafka, topic: str, store: Store, in_a_task: bool
 ) -> None:
     store.offsets(topic, [], lambda _: 0)
     ask(store, "INSERT INTO semel_offsets VALUES (?, ?, 0, 77, '', '')", [topic, topic])
-    with consumer_of(kafka, topic, store) as consumer:
+    with consumer_of(kafka, topic, store, in_a_task=in_a_task) as consumer:
         for _ in range(2):
             with pytest.raises(BrokerError, match="cannot be read") as caught:
                 next(consumer.batches(idle_ms_max=IDLE_MS))
@@ -119,8 +131,11 @@ def test_a_position_of_the_store_that_is_gone_is_read_again_when_it_was_set(
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("set_to", [0, 4], ids=["back", "forward"])
-def test_a_row_that_was_set_while_running_is_followed(kafka: Kafka, topic: str, store: Store, set_to: int) -> None:
-    with consumer_of(kafka, topic, store) as consumer:
+@BOTH
+def test_a_row_that_was_set_while_running_is_followed(
+    kafka: Kafka, topic: str, store: Store, set_to: int, in_a_task: bool
+) -> None:
+    with consumer_of(kafka, topic, store, in_a_task=in_a_task) as consumer:
         keep(store, consumer, records_max=2)
         set_row(store, set_to)
         with pytest.raises(FencedError, match="not where the batch begins") as caught:
