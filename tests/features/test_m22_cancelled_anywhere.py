@@ -133,7 +133,9 @@ class Copying:
             await asyncio.to_thread(self.kafka.fill, self.topic, RECORDS)
             self.written += RECORDS
             if not await is_cancelled(work(20_000), number, turns):
-                return
+                if turns == 0:
+                    return
+                continue  # it was done before the cancellation came
             for _ in range(TRIES_MAX):
                 await work(IDLE_MS_MAX)  # at once, while a commit may be under way still; then there is nothing to read
                 if await asyncio.to_thread(self.standing) == self.written:

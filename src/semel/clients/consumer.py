@@ -150,6 +150,8 @@ class Consumer(HandsOut):
 
     def _close_batch(self) -> None:
         """Do what is due for the last batch before the next one is read."""
+        if self._progress.batch is not None and self._progress.ending is Ending.OPEN:
+            self._progress.batch.is_taken_over = True
         is_exact = self.guarantee is Guarantee.EXACTLY_ONCE
         if is_exact and self._progress.batch is not None and self._progress.ending is Ending.FINISHED:
             self._progress.end(self._progress.batch, Ending.GIVEN_UP)

@@ -45,7 +45,15 @@ class HandsOut:
         return self._progress.batch if is_wanted and self._progress.ending is Ending.OPEN else None
 
     def finish_batch(self, batch: Batch) -> None:
-        """The batch in the user's hands is done, unless a transaction or store has said how it ended."""
+        """The batch in the user's hands is done, unless a transaction or store has said how it ended.
+
+        Two loops at once would take each batch from one another, without end. The one that lost its batch is told.
+        """
+        if batch.is_taken_over and self.guarantee is Guarantee.AT_LEAST_ONCE:
+            raise self._misuse(
+                "more, by a loop whose batch another loop over the same consumer has taken over",
+                "one loop at a time; threads and tasks that work at once each make a consumer of their own",
+            )
         self._progress.end_open(batch, Ending.FINISHED)
 
     def leave_batch(self, batch: Batch) -> None:

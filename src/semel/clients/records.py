@@ -145,6 +145,7 @@ class Batch(Sequence[Record]):
         "_readers",
         "group",
         "group_metadata",
+        "is_taken_over",
         "lives",
         "lost",
         "offsets",
@@ -180,6 +181,7 @@ class Batch(Sequence[Record]):
         self.group_metadata = group_metadata
         self.owner = owner
         self.taken_by: object = None  # whose transaction has its offsets
+        self.is_taken_over = False  # more was asked for while its own loop was still at it
         # Kept here, so that a loop over an old batch counts nothing of the batch that came after it (K4).
         self.records_handed, self.records_done = len(messages), 0
         self.lives = dict(lives or {})

@@ -101,6 +101,39 @@ def test_of_two_tasks_one_counts_nothing_of_the_other_s_batch(kafka: Kafka, topi
     assert kafka.committed(topic, topic) == 1
 
 
+def test_of_two_loops_at_once_the_one_that_lost_its_batch_is_told(kafka: Kafka, topic: str) -> None:
+    """They would take each batch from one another, for ever."""
+    with consumer_of(kafka, topic) as consumer:
+        first, second = batches_of(consumer), batches_of(consumer)
+        assert next(first)[0].offset == 0
+        assert next(second)[0].offset == 0
+        with pytest.raises(GuaranteeError, match="has taken over") as caught:
+            next(first)
+        assert "a consumer of their own" in caught.value.you_want
+        consumer.commit()  # the second's
+    assert kafka.committed(topic, topic) == RECORDS
+
+
+def test_two_tasks_that_share_a_consumer_are_told(kafka: Kafka, topic: str) -> None:
+    done = list[int]()
+
+    async def main() -> list[object]:
+        async with task_consumer_of(kafka, topic) as consumer:
+
+            async def work() -> None:
+                async for batch in consumer.batches(records_max=2, idle_ms_max=20_000):
+                    await asyncio.sleep(0)
+                    done.extend(record.offset for record in batch)
+                    if RECORDS - 1 in done:
+                        return
+
+            return await asyncio.gather(work(), work(), return_exceptions=True)
+
+    found = asyncio.run(main())
+    assert [type(one) for one in found if one is not None] == [GuaranteeError]
+    assert set(done) == set(range(RECORDS))
+
+
 def test_a_caught_error_of_commit_offsets_commits_nothing(kafka: Kafka, topic: str) -> None:
     """In a thread that has no loop, so that nobody knows of its batch in hand."""
     target = kafka.topic()
