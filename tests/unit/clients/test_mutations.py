@@ -349,6 +349,12 @@ MUTATIONS = (
         with_topic(MISUSE.test_a_loop_over_an_old_batch_counts_nothing_of_a_newer_one, MISUSE.RECORDS),
     ),
     Mutation(
+        "taken over in silence", "a loop whose batch another loop has taken over hears nothing of it",
+        always(Batch, "is_taken_over", lambda _: False),
+        "misuse::test_of_two_loops_at_once_the_one_that_lost_its_batch_is_told",
+        with_topic(MISUSE.test_of_two_loops_at_once_the_one_that_lost_its_batch_is_told, MISUSE.RECORDS),
+    ),
+    Mutation(
         "results without offsets", "a producer's transaction commits results of a batch without its offsets",
         off(Coordination, "_refuse_without"),
         "leaving::test_a_return_inside_a_transaction_is_refused_and_nothing_is_lost", run_return,
