@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
 
-from semel.clients.library import close_refusal, log
+from semel.clients.library import close_refusal, fork_refusal, log, tell_of_forks
 from semel.errors import SemelError
 
 
@@ -36,6 +36,7 @@ class Worker:
         # One thread: confluent-kafka's objects may be used by several, but the order of calls would be lost.
         self._threads = ThreadPoolExecutor(1, f"semel-{what}")
         self._ended: SemelError | None = None
+        tell_of_forks(self)
 
     def submit(self, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
         """Let it be done after what was asked for before, also when nobody waits for it."""
@@ -78,6 +79,10 @@ class Worker:
         successor = Worker(self._what)
         successor.submit(self._threads.shutdown)
         return successor
+
+    def forked(self) -> None:
+        """In a child process: the thread stayed in the parent, and whatever is asked for would never be done."""
+        self._ended = fork_refusal(self._what)
 
     def end(self) -> None:
         """Take nothing more; the thread ends when it has done what was asked for."""

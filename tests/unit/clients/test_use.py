@@ -172,6 +172,58 @@ def test_a_forked_child_gets_an_error_and_the_parent_goes_on(kafka: Kafka) -> No
     assert kafka.values(topic) == ["parent", "parent again"]
 
 
+FORKED_TASKS = """
+import asyncio, os, sys, semel
+runner = asyncio.Runner()
+consumer = semel.AsyncConsumer(sys.argv[1], [sys.argv[2]], group=sys.argv[2], guarantee="at_least_once")
+producer = semel.AsyncProducer(sys.argv[1], guarantee="exactly_once", transactional_id=sys.argv[2])
+plain = semel.AsyncProducer(sys.argv[1], guarantee="at_least_once")
+for client in (consumer, producer, plain):
+    runner.run(client.__aenter__())
+async def transaction():
+    async with producer.transaction():
+        pass
+uses = {
+    "batches": lambda: anext(consumer.batches()),
+    "commit": consumer.commit,
+    "transaction": transaction,
+    "flush": plain.flush,
+}
+async def use(name):
+    try:
+        await asyncio.wait_for(uses[name](), 20)
+    except semel.SemelError as error:
+        print(name, "made in another process" in str(error), flush=True)
+if os.fork() == 0:
+    for name in uses:
+        asyncio.run(use(name))
+    sys.exit()  # with all the ends of a process: nothing may hang
+print("child", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+async def again():
+    async with producer.transaction() as tx:
+        await tx.send(sys.argv[2], "parent")
+    print("parent", (await anext(consumer.batches(idle_ms_max=20_000)))[0].value)
+    for client in (consumer, producer, plain):
+        await client.close()
+runner.run(again())
+runner.close()
+"""
+
+
+def test_forked_tasks_get_an_error_and_the_parent_goes_on(kafka: Kafka) -> None:
+    """The thread that does what blocks is not in the child: whatever is asked of it would never be done."""
+    topic = kafka.topic()
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKED_TASKS, kafka.bootstrap, topic],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = ["batches True", "commit True", "transaction True", "flush True", "child 0", "parent b'parent'"]
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, said), ran.stderr
+
+
 def test_closed_clients_say_so(kafka: Kafka) -> None:
     topic = kafka.topic()
     producer, consumer = producer_of(kafka), consumer_of(kafka, topic)
