@@ -147,9 +147,9 @@ class AsyncBatches(AsyncIterator[Batch]):
     async def __anext__(self) -> Batch:
         """The last one is finished; wait for the next."""
         inner, loop = self._consumer.inner, asyncio.get_running_loop()
-        if self._batch is not None:
-            inner.finish_batch(self._batch)
-            self._batch = None
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            inner.finish_batch(batch)
         idle_since = loop.time()
         while not self._is_over:
             self._batch = await self._next(inner)
