@@ -215,6 +215,7 @@ def test_a_checkpoint_of_this_machine_can_be_reset(part: Part, row: str) -> None
 
 
 LEVEL = {A0: Part(held=(0, 2), begin=2, end=4)}
+AT_THE_END = {A0: Part(held=(0, 4), begin=2, end=4)}
 NOTHING = situation({A0: Part(held=None, begin=0, end=4)}, micro_batch_id=0)
 HAS_RECORDS = replace(NOTHING, evidence=Evidence(output_holds_records=True))
 
@@ -294,6 +295,10 @@ BY_NAME = [
     ("D17", Plan.SKIP, outside_kafka(is_same_query=True, topic_id="")),
     ("D17", Plan.SKIP, outside_kafka(is_same_query=False, topic_id="id")),
     ("D12", Plan.REFUSE, changed(situation(LEVEL), offsets_before=None)),
+    # It ends exactly where the output does: that alone proves nothing of another query.
+    ("D12", Plan.REFUSE, changed(situation(AT_THE_END, is_same_query=False), offsets_before=None)),
+    ("D16", Plan.REFUSE, situation(AT_THE_END, is_same_query=False, is_stateful=True)),
+    ("D10", Plan.RUN, situation({A0: Part(held=(0, 2), begin=3, end=4)}, guarantee=Guarantee.AT_MOST_ONCE)),
     (
         "D13",
         Plan.RUN,
