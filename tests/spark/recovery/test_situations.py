@@ -399,6 +399,7 @@ ON_APACHE = (
     "partition added, new, from the ledger",
     "recreated, new, from the earliest",
     "output recreated",
+    "entries deleted, new, from the ledger",
 )
 
 
