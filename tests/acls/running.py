@@ -44,14 +44,14 @@ def prepare(side: Side, versions: Versions, prefix: str) -> Place:
             assert not committed.topics[0].partitions[0].error_code, committed
     place.producer = _begin(talk, "transfers")
     _leave_open(talk)
-    request = ConsumerGroupHeartbeatRequest(
+    heartbeat = ConsumerGroupHeartbeatRequest(
         group_id=talk.name("consumers"),
         member_id="member",
         rebalance_timeout_ms=600_000,
         subscribed_topic_names=[talk.name("used")],
         topic_partitions=[],
     )
-    joined = talk.peek(request, ConsumerGroupHeartbeatResponse)
+    joined = talk.peek(heartbeat, ConsumerGroupHeartbeatResponse)
     assert not joined.error_code, joined
     return place
 

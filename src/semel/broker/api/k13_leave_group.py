@@ -39,8 +39,8 @@ async def answer(context: Context, request: LeaveGroupRequest) -> LeaveGroupResp
     # That version has no rows in its answer: the member's own error is the answer's.
     if not is_many:
         return LeaveGroupResponse(error_code=response.results[0])
-    members = [
+    answers = [
         MemberResponse(member_id=row.member_id, group_instance_id=row.group_instance_id, error_code=code)
         for row, code in zip(rows, response.results, strict=True)
     ]
-    return LeaveGroupResponse(members=members)
+    return LeaveGroupResponse(members=answers)

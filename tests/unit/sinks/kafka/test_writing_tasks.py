@@ -15,10 +15,11 @@ from semel.errors import BrokerError, ConfigError, FencedError, SinkError
 from semel.protocol.compression import Codec
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.init_producer_id import InitProducerIdRequest
+from semel.sinks.base import arrow_schema
 from semel.sinks.kafka import arrivals
 from semel.sinks.kafka.arrivals import SUMMARY
 from semel.sinks.kafka.rows import (
-    ENCODED_SCHEMA,
+    ENCODED,
     PIECE_BYTES,
     RowWriter,
     encode_rows,
@@ -84,7 +85,7 @@ def report(found: Iterator[pa.RecordBatch]) -> tuple[dict[int, int], int]:
 def shuffled(writer: RowWriter, *tasks: list[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
     """What a shuffle does: rows go to the writer that their first column names."""
     found = [batch for task, batches in enumerate(tasks) for batch in encode_rows(writer, task, batches)]
-    lines = pa.Table.from_batches(found, schema=ENCODED_SCHEMA)
+    lines = pa.Table.from_batches(found, schema=arrow_schema(ENCODED))
     split = [[], []]  # type: list[list[pa.RecordBatch]]
     for batch in lines.to_batches():
         for index in range(batch.num_rows):
