@@ -3,8 +3,8 @@
     report = semel.audit(orders, payments, key="order_id")
     print(report)
 
-Two passes at most over each side, fingerprints and a closer look at the buckets that differ; then the examples, as far
-as they stand. A clean audit ends after the first one, unless the order is asked for, which no fingerprint shows.
+Two passes at most over each side: fingerprints; a closer look at the buckets that differ. Then the examples, as far as
+they stand. A clean audit ends after the first one, unless the order is asked for, which no fingerprint shows.
 """
 
 from __future__ import annotations

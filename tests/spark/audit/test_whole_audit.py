@@ -6,6 +6,7 @@ The switches exist in the test process only: they replace a function of the audi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,11 +41,11 @@ def whole_audit_agrees(spark: SparkSession, _: Path, text: str = ONCE, count: in
         ).coalesce(2)
         for name in ("left", "right")
     ]
-    in_order = {"position": "position", "stream": "history"} if text == ONCE else {}
-    unit = "concat(history, '-', unit)" if text == ONCE else ""
-    asked = [Side(one, key=("history", "identity"), content="content", **in_order) for one in frames]
-    left = Side(frames[0], key=asked[0].key, content="content", unit=unit, **in_order)
-    report = semel.audit(left, asked[1], expect=expectation)
+    left, right = (Side(one, key=("history", "identity"), content="content") for one in frames)
+    if text == ONCE:
+        left, right = (replace(one, position="position", stream="history") for one in (left, right))
+        left = replace(left, unit="concat(history, '-', unit)")
+    report = semel.audit(left, right, expect=expectation)
     naive = [naive_audit(one.left, one.right, expectation) for one in histories]
     (comparison,) = report.comparisons
     counted = {one.kind: one.count for one in comparison.findings}
