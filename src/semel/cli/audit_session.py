@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from semel.cli.output import narrate
+from semel.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,9 +20,12 @@ DRIVER_MEMORY = "2g"
 @contextmanager
 def session_for(master: str | None, conf: Sequence[str]) -> Iterator[SparkSession]:
     """A session for this audit, stopped when it ends; one that runs already is used and left alone."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     import semel.spark
+    from semel.audit.failures import cause_of
     from semel.audit.plan import named_values
     from semel.engine.java import spark_environment
 
@@ -39,7 +43,14 @@ def session_for(master: str | None, conf: Sequence[str]) -> Iterator[SparkSessio
         **named_values("--conf", conf),
     }
     narrate("starting Spark")
-    spark = semel.spark.session("semel audit", master=master, config=config)
+    try:
+        spark = semel.spark.session("semel audit", master=master, config=config)
+    except (PySparkException, Py4JJavaError) as error:
+        raise EnvironmentFailure(
+            "Spark does not start",
+            because=cause_of(str(error)),
+            you_want="--conf and --master that fit to this machine; spark.driver.memory is 2g if nobody says",
+        ) from error
     try:
         yield spark
     finally:

@@ -1,4 +1,4 @@
-"""`semel audit` on a terminal: it shows how far it is, and Ctrl-C ends it and leaves nothing behind."""
+"""`semel audit` as a program: on a terminal it shows how far it is, Ctrl-C leaves nothing behind, Spark may not start."""
 
 from __future__ import annotations
 
@@ -52,3 +52,14 @@ def test_ctrl_c_on_a_terminal_ends_it_and_leaves_nothing(tmp_path: Path) -> None
     assert not out
     eventually(lambda: not processes_with(str(folder)), what="no process is left")
     assert not list(folder.iterdir())
+
+
+@pytest.mark.full
+def test_spark_that_has_too_little_memory_to_start_is_told(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": 1}')
+    command = [sys.executable, "-m", "semel", "audit", str(rows), str(rows), "--conf", "spark.driver.memory=256m"]
+    audit = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=TOLD_S_MAX)
+    assert audit.returncode == ExitCode.ENVIRONMENT, audit.stderr
+    told = audit.stderr[audit.stderr.index("semel: Spark does not start") :]
+    assert "System memory" in told, "and what Spark says of it"
