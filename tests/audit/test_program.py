@@ -1,7 +1,8 @@
-"""`semel audit` as a program: on a terminal it shows how far it is, Ctrl-C leaves nothing behind, Spark may not start."""
+"""`semel audit` as a program: a terminal shows how far it is, Ctrl-C leaves nothing behind, Spark may not start."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -19,6 +20,17 @@ from tests.unit.cli.test_demo import processes_with
 TOLD_S_MAX = 120
 # A record that takes as long as anybody waits: what is interrupted was certainly running.
 ENDLESS = "java_method('java.lang.Thread', 'sleep', 600000L) = 'null'"
+
+
+def read_on(terminal: int) -> bytes:
+    """What is said next; nothing when everybody has gone who could say more."""
+    assert is_readable(terminal, TOLD_S_MAX), "it goes on, and says nothing"
+    try:
+        return os.read(terminal, 4096)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""
 
 
 @pytest.mark.full
@@ -41,9 +53,12 @@ def test_ctrl_c_on_a_terminal_ends_it_and_leaves_nothing(tmp_path: Path) -> None
     try:
         # Spark draws its bar once a stage runs, also for what it reads to learn the columns.
         while b"[Stage" not in said.partition(b"taking fingerprints")[2]:
-            assert is_readable(terminal, TOLD_S_MAX), said.decode()
-            said += os.read(terminal, 4096)
+            more = read_on(terminal)
+            assert more, said.decode()
+            said += more
         os.killpg(audit.pid, signal.SIGINT)  # to all of them, as a terminal does
+        while more := read_on(terminal):
+            said += more
         out, _ = audit.communicate(timeout=TOLD_S_MAX)
     finally:
         audit.kill()
