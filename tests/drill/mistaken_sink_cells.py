@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from examples import sqlite_sink
-from semel.drill import spark_cells, spark_pipeline
+from semel.drill import spark_cells
 from semel.drill.cells import chosen_cells, judge
 from semel.drill.spark_cells import SparkCells
-from semel.drill.spark_targets import Target
+from semel.drill.spark_targets import COLUMNS, Target
 from semel.drill.spark_ways import DELTA
 from tests.support.mistaken_sinks import MISTAKES, MistakenSink
 
@@ -41,7 +41,7 @@ def target_of(session: Session, _: str, place: str, __: int) -> Target:
 
 
 def verdict_of(cells: SparkCells, session: Session, name: str, folder: Path) -> tuple[str, str]:
-    spark_cells.new_target = partial(target_of, session)  # type: ignore[assignment]
+    setattr(spark_cells, "new_target", partial(target_of, session))  # noqa: B010  (not exported: replaced where it is used)
     (cell,) = chosen_cells([name])
     observed = cells.run(cell, SEED, folder)
     verdict, why = judge(cell.way.guarantee, observed, cell.certain)
@@ -52,7 +52,7 @@ def main() -> None:
     runs: list[tuple[str, Session, str]] = [(one.name, one.session, one.cell) for one in MISTAKES]
     for cell in sorted({one.cell for one in MISTAKES}):
         runs.append(("", sqlite_sink.SqliteSession, cell))
-    spark_pipeline.COLUMNS[DELTA] = ("string(key) AS key", "string(value) AS value")
+    COLUMNS[DELTA] = ("string(key) AS key", "string(value) AS value")
     told = []
     with tempfile.TemporaryDirectory() as scratch, SparkCells(Path(scratch, "cells")) as cells:
         for number, (mistake, session, name) in enumerate(runs):
