@@ -145,6 +145,7 @@ def test_a_lost_acknowledgement(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert {one["verdict"] for one in found["matrix"]} == {"HELD"}
     assert all(one["fired"] and all(one["fired"].values()) for one in found["matrix"])
     assert plain["command"] == f"semel drill {names[0]} --seed 7"
+    assert 0 < max(one["seconds"] for one in found["matrix"]) <= found["seconds"]
     assert all(name in page.read_text() for name in names)
     (folder,) = runs.iterdir()
     assert found["run"] == str(folder)
