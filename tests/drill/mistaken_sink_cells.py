@@ -1,4 +1,4 @@
-"""Runs cells with the sink of `tests.support.mistaken_sinks` in place of Delta's, and prints the verdicts as JSON.
+"""Runs cells with the sink of `tests.support.mistaken_sinks` in place of Delta's, and prints a line of JSON for each.
 
 Each cell that a mistake is found by is run with that mistake, and without any. In a process of its own: in these cells
 Spark tries tasks again, which the session that tests share does not.
@@ -53,13 +53,13 @@ def main() -> None:
     for cell in sorted({one.cell for one in MISTAKES}):
         runs.append(("", sqlite_sink.SqliteSession, cell))
     COLUMNS[DELTA] = ("string(key) AS key", "string(value) AS value")
-    told = []
     with tempfile.TemporaryDirectory() as scratch, SparkCells(Path(scratch, "cells")) as cells:
         for number, (mistake, session, name) in enumerate(runs):
             folder = Path(scratch, str(number))
             folder.mkdir()
-            told.append((mistake, name, *verdict_of(cells, session, name, folder)))
-    sys.stdout.write(json.dumps(told) + "\n")
+            told = (mistake, name, *verdict_of(cells, session, name, folder))
+            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
