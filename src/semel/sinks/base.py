@@ -114,9 +114,12 @@ class RowsAhead:
 
     def writers(self, limit: int) -> int:
         """How many tasks write: one for a small micro-batch, else as many as there are cores, within the limit."""
-        if self.expected is not None and self.expected <= SMALL_ROWS_MAX:
-            return 1
-        return max(1, min(limit, self.cores))
+        return 1 if self.is_small else max(1, min(limit, self.cores))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are known to be few."""
+        return self.expected is not None and self.expected <= SMALL_ROWS_MAX
 
 
 # --- what tasks do
@@ -236,6 +239,16 @@ class SinkSession(ABC):
             because="it does not remember run ids, so a repeated job would write again",
             you_want="semel.write_stream(...)",
         )
+
+    def take_row_bytes_max(self, micro_batch: MicroBatch, rows: RowsAhead, *, run: int) -> int:
+        """What is known of the rows' size, for the plan of this run; 0 where it does not help, or must not be used.
+
+        It counts for one run: after a failure it is forgotten, since rows may have been larger. So it is of no use
+        where a run that fails cannot be undone, nor where there are few rows.
+        """
+        known, self.row_bytes_max = self.row_bytes_max, 0
+        is_undone_by_abort = micro_batch.guarantee is Guarantee.EXACTLY_ONCE
+        return known if run == 1 and is_undone_by_abort and not rows.is_small else 0
 
     def begin(self) -> None:  # noqa: B027 - a sink may as well begin when rows are prepared
         """Open the transaction that rows and ledger go into. Without it rows are visible once they are prepared."""

@@ -22,7 +22,7 @@ from semel.errors import ConfigError
 from semel.sinks.base import Batches, Task, arrow_schema
 from semel.sinks.delta.place import Place
 
-RESULT = "task int, file string, bytes long, records long, partition string"
+RESULT = "task int, file string, bytes long, records long, partition string, row_bytes_max long"
 # A row group has at least so much, unless the rows end. Spark hands on batches of ten thousand rows, which are too few
 # for a good one; whatever it hands on, a task holds little more than this.
 GROUP_ROWS_MIN = 1 << 17
@@ -30,6 +30,7 @@ GROUP_BYTES_MIN = 16 << 20
 # A column with more different values than this holds is written without a dictionary, in half the time and in less
 # room; the library's own limit is so high that small row groups never reach it.
 DICTIONARY_BYTES_MAX = 64 << 10
+LARGEST_TO_MEAN = 4  # what is guessed of rows whose mean size is known
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _SCHEMA = arrow_schema(RESULT)
 
@@ -55,6 +56,13 @@ class WriteFiles:
         if first is None:
             return
         found: list[dict[str, Any]] = []
+        row_bytes_max = 0
+
+        def fitted(batches: Batches) -> Batches:
+            nonlocal row_bytes_max
+            for batch in batches:
+                row_bytes_max = max(row_bytes_max, LARGEST_TO_MEAN * batch.nbytes // max(1, batch.num_rows))
+                yield _fitted(batch, schema)
 
         def note(file: Any) -> None:
             path = str(file.path).lstrip("/")
@@ -76,7 +84,7 @@ class WriteFiles:
         files: Any = ds.ParquetFileFormat()
         try:
             ds.write_dataset(
-                _joined(_fitted(batch, schema) for batch in chain([first], batches)),
+                _joined(fitted(chain([first], batches))),
                 self.place.folder_of(self.prefix),
                 filesystem=self.place.files,
                 schema=schema,
@@ -94,7 +102,8 @@ class WriteFiles:
             # Not left for later: on a full disk the next attempt needs the room.
             self.place.remove(name, of_job=self.prefix)
             raise self.place.refusal(f"writing files of the table {self.place.uri}", error) from None
-        yield pa.RecordBatch.from_pylist(found, schema=_SCHEMA)
+        told = [row | {"row_bytes_max": row_bytes_max} for row in found]
+        yield pa.RecordBatch.from_pylist(told, schema=_SCHEMA)
 
 
 def _joined(batches: Batches) -> Batches:

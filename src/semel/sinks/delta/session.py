@@ -191,7 +191,9 @@ class DeltaSession(StagedSession):
         staging = self._expected or f"{self._owner[:12]}-{micro_batch.id}-{run}"
         work = self._files(rows.columns, staging)
         stage = Stage(task=work, gives=RESULT, tasks=rows.writers(TASKS_MAX))
-        return WritePlan(stages=(stage,), attempts=Attempts.ANY)
+        return WritePlan(
+            stages=(stage,), attempts=Attempts.ANY, row_bytes_max=self.take_row_bytes_max(micro_batch, rows, run=run)
+        )
 
     def _fit(self, columns: Sequence[Column]) -> None:
         """Make or widen the table if need be; refuse rows that do not fit it."""
@@ -238,6 +240,7 @@ class DeltaSession(StagedSession):
         """Look at the files and name them; outside a transaction that is the commit of the rows."""
         self._actions = self._looked_at(results)
         self._rows = sum(int(row["records"]) for row in results)
+        self.row_bytes_max = max((int(row["row_bytes_max"]) for row in results), default=0)
         if not self._is_begun and self._actions:
             actions, self._actions = self._actions, []
             try:

@@ -263,15 +263,13 @@ class KafkaSession(SinkSession):
         """Choose how many tasks write, and under which producer id."""
         declared = self.sink.partitioning
         limit = self.targets.fewest if declared is Partitioning.SPREAD else self.targets.total
-        # What is known of the rows' size counts for one run: after a failure it is forgotten.
-        known, self.row_bytes_max = self.row_bytes_max, 0
         is_undone_by_abort = micro_batch.guarantee is Guarantee.EXACTLY_ONCE
         return plan_stages(
             self._writer(micro_batch, rows.writers(limit)),
             self._partitioning(run) if is_undone_by_abort else declared,
             order_by=self.sink.order_by,
             is_transaction=is_undone_by_abort,
-            row_bytes_max=known if is_undone_by_abort and run == 1 else 0,
+            row_bytes_max=self.take_row_bytes_max(micro_batch, rows, run=run),
         )
 
     def _partitioning(self, run: int) -> Partitioning:

@@ -53,23 +53,34 @@ class CopyRows:
     """Rows of a record batch, ready to be written in chunks."""
 
     inputs: tuple[_Input, ...]
-    rows: int
+    sizes: npt.NDArray[np.int64]
+    """How many bytes each row takes; nulls may count as more."""
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> CopyRows:
         """Look at every column once."""
         names = batch.schema.names
         inputs = tuple(_input(batch.column(at), names[at]) for at in range(batch.num_columns))
-        return cls(inputs, batch.num_rows)
+        # A row is the number of its columns (2 bytes), and for each column its length (4 bytes) and its bytes.
+        sizes = np.full(batch.num_rows, 2 + 4 * len(inputs), dtype=np.int64)
+        for one in inputs:
+            sizes += one.sizes
+        return cls(inputs, sizes)
+
+    @property
+    def row_bytes_max(self) -> int:
+        """How large the largest row is."""
+        return int(self.sizes.max(initial=0))
 
     def chunks(self) -> Iterator[memoryview]:
         """Give the bytes of all rows, about a megabyte at a time."""
-        if not self.rows:
+        rows = len(self.sizes)
+        if not rows:
             return
         table = np.array([one.numbers for one in self.inputs], dtype=np.int64).reshape(-1, COLUMN_NUMBERS)
-        ends = np.cumsum(self._row_sizes())
+        ends = np.cumsum(self.sizes)
         first = 0
-        while first < self.rows:
+        while first < rows:
             done = 0 if first == 0 else int(ends[first - 1])
             # As many rows as fit, and at least one.
             end = max(first + 1, int(np.searchsorted(ends, done + CHUNK_BYTES, side="right")))
@@ -77,13 +88,6 @@ class CopyRows:
             size = write_rows(address_of(table), len(self.inputs), first, end, address_of(target))
             yield target.data[:size]
             first = end
-
-    def _row_sizes(self) -> npt.NDArray[np.int64]:
-        # A row is the number of its columns (2 bytes), and for each column its length (4 bytes) and its bytes.
-        sizes = np.full(self.rows, 2 + 4 * len(self.inputs), dtype=np.int64)
-        for one in self.inputs:
-            sizes += one.sizes
-        return sizes
 
 
 def _input(array: ArrowArray, name: str) -> _Input:

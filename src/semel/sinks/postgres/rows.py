@@ -17,7 +17,7 @@ from semel.errors import SinkError
 from semel.sinks.base import Batches, Task, arrow_schema
 from semel.sinks.postgres.connection import Address, library, quoted
 
-RESULT = "task int, staging string, records long"
+RESULT = "task int, staging string, records long, row_bytes_max long"
 _SCHEMA = arrow_schema(RESULT)
 
 
@@ -51,15 +51,18 @@ class StageRows:
                 cursor = connection.cursor()
                 with cursor.copy(f"COPY {place} FROM STDIN (FORMAT binary)") as copy:
                     copy.write(HEADER)
-                    records = 0
+                    records = row_bytes_max = 0
                     for batch in chain([first], batches):
-                        for chunk in CopyRows.of(batch).chunks():
+                        rows = CopyRows.of(batch)
+                        for chunk in rows.chunks():
                             copy.write(chunk)
                         records += batch.num_rows
+                        row_bytes_max = max(row_bytes_max, rows.row_bytes_max)
                     copy.write(TRAILER)
                 # The server counts what it took: a COPY that ended early must not be counted (E2).
                 if cursor.rowcount != records:
                     raise SinkError(f"{records} rows were sent to PostgreSQL, and it took {cursor.rowcount}")
         except library().Error as error:
             raise self.address.refusal(error, f"staging rows for the table {self.table} in {name}") from None
-        yield pa.RecordBatch.from_pylist([{"task": task.number, "staging": name, "records": records}], schema=_SCHEMA)
+        told = {"task": task.number, "staging": name, "records": records, "row_bytes_max": row_bytes_max}
+        yield pa.RecordBatch.from_pylist([told], schema=_SCHEMA)

@@ -280,12 +280,14 @@ class PostgresSession(StagedSession):
         """Rows wait in staging until the ledger's entry is there; the database is not asked for anything yet."""
         self._is_begun = True
 
-    def plan_write(self, micro_batch: MicroBatch, rows: RowsAhead, *, run: int) -> WritePlan:  # noqa: ARG002
+    def plan_write(self, micro_batch: MicroBatch, rows: RowsAhead, *, run: int) -> WritePlan:
         """One stage of tasks that copy; any attempt may, since each has a table of its own."""
         work = self.staging_task(rows.columns, self._staging)
         self._staged = dict(work.columns)
         stage = Stage(task=work, gives=RESULT, tasks=rows.writers(TASKS_MAX))
-        return WritePlan(stages=(stage,), attempts=Attempts.ANY)
+        return WritePlan(
+            stages=(stage,), attempts=Attempts.ANY, row_bytes_max=self.take_row_bytes_max(micro_batch, rows, run=run)
+        )
 
     def staging_task(self, columns: Sequence[Column], staging: str) -> StageRows:
         """Copy into tables of the attempts, by the table as it was read last."""
@@ -316,6 +318,7 @@ class PostgresSession(StagedSession):
         """Move what the tasks staged; outside a transaction that is the commit of the rows."""
         staged = {str(row["staging"]): int(row["records"]) for row in results}
         self._rows = sum(staged.values())
+        self.row_bytes_max = max((int(row["row_bytes_max"]) for row in results), default=0)
         try:
             if self._is_begun:
                 with self._said(self._moving):
