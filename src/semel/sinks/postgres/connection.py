@@ -8,6 +8,7 @@ Why:   nothing is set for a session and nothing is prepared, so a pooler that gi
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ def library() -> ModuleType:
     try:
         import psycopg  # noqa: PLC0415
         import psycopg.conninfo  # noqa: PLC0415
+        import psycopg.waiting  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError.of("postgres", "a PostgresSink") from None
     return psycopg
@@ -177,6 +179,22 @@ def _place(error: Exception, state: str) -> str:
 def _copy_column(diagnosis: Any) -> str | None:
     found = _COPY_COLUMN.search(getattr(diagnosis, "context", None) or "")
     return None if found is None else found[1]
+
+
+def send(copy: psycopg.Copy, data: bytes | memoryview) -> None:
+    """Write into a COPY, and wait until the network has taken it.
+
+    Why: psycopg alone keeps in memory whatever the server has not taken yet, however much that is.
+    """
+    copy.write(data)
+    copy.connection.wait(_sending(copy.connection.pgconn))
+
+
+def _sending(pgconn: Any) -> Generator[Any, Any, None]:
+    waiting = library().waiting
+    while pgconn.flush():
+        if (yield waiting.Wait.RW) & waiting.Ready.R:
+            pgconn.consume_input()  # what the server has to say: it would not read on otherwise
 
 
 def is_lost(error: Exception) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from semel.errors import SinkError
 from semel.sinks.base import Batches, Task, arrow_schema
-from semel.sinks.postgres.connection import Address, library, quoted
+from semel.sinks.postgres.connection import Address, library, quoted, send
 
 RESULT = "task int, staging string, records long, row_bytes_max long"
 _SCHEMA = arrow_schema(RESULT)
@@ -55,7 +55,7 @@ class StageRows:
                     for batch in chain([first], batches):
                         rows = CopyRows.of(batch)
                         for chunk in rows.chunks():
-                            copy.write(chunk)
+                            send(copy, chunk)
                         records += batch.num_rows
                         row_bytes_max = max(row_bytes_max, rows.row_bytes_max)
                     copy.write(TRAILER)
