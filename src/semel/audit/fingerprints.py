@@ -108,7 +108,7 @@ def _is_among(buckets: tuple[int, ...]) -> Column:
     words = [0] * (BUCKETS // WORD_BITS)
     for one in buckets:
         words[one // WORD_BITS] |= 1 << one % WORD_BITS
-    # One text, which Spark turns into an array once: as 2,048 numbers it would be read and planned for a second.
+    # One text, which Spark turns into an array once: 2,048 numbers it would parse, analyze and plan one by one.
     array = f"CAST(split('{','.join(map(str, words))}', ',') AS ARRAY<BIGINT>)"
     bucket = f"CAST(id & {BUCKETS - 1} AS INT)"
     return F.expr(f"shiftright(get({array}, {bucket} DIV {WORD_BITS}), {bucket} % {WORD_BITS}) & 1 = 1")
