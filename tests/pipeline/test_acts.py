@@ -459,7 +459,10 @@ def test_a_ledger_that_was_reset(staged: Staged, capsys: Out) -> None:
     reset_offsets(staged.cluster.bootstrap, staged.name, staged.at(0), 0)
     for more in (["status"], ["reset", "--to", "earliest", "--yes"], ["release", "--yes"]):
         assert staged.run(*more) == ExitCode.USAGE
-        assert f"kafka-consumer-groups --delete --group {staged.name}" in capsys.readouterr().err
+        way_out = (
+            f"kafka-consumer-groups.sh --bootstrap-server {staged.cluster.bootstrap} --delete --group {staged.name}"
+        )
+        assert way_out in capsys.readouterr().err
     delete_group(staged.wire, staged.name, staged.wire.deadline())
     code, told = staged.status(capsys, "--output", staged.output)
     assert (code, told["next"][0]["row"]) == (ExitCode.BROKEN, "D04")

@@ -116,7 +116,7 @@ def gather_facts(
     """Ask everything; `partitions` are those that a checkpoint knows, `outputs` topics that the user named."""
     check_has_no_members(cluster, name, cluster.deadline())
     committed, state = _read_committed(cluster, name, partitions)
-    ledger = read_ledger(name, committed)
+    ledger = read_ledger(name, committed, bootstrap=cluster.settings.addresses)
     written = tuple(outputs) or (ledger.last.targets if ledger.last is not None else ())
     base = PipelineFacts(
         name=name,

@@ -124,7 +124,7 @@ class KafkaView:
         cluster = self.cluster
         # A short wait only while a query runs, see `ledger_of_running`.
         committed = committed_offsets(cluster, pipeline, deadline=cluster.deadline(wait_ms_max))
-        held = read_ledger(pipeline, committed).held
+        held = read_ledger(pipeline, committed, bootstrap=cluster.settings.addresses).held
         ids = topic_ids(self.topics(), held)
         return {
             one: entry.offset_next

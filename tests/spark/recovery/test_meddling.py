@@ -129,7 +129,8 @@ def test_the_ledger_is_reset(pipeline: Operated) -> None:
 
     failure = run_beside(pipeline, act) or ""
     before = pipeline.output_size()
-    assert f"kafka-consumer-groups --delete --group {pipeline.job.pipeline}" in failure
+    name, address = pipeline.job.pipeline, pipeline.job.bootstrap
+    assert f"kafka-consumer-groups.sh --bootstrap-server {address} --delete --group {name}" in failure
     assert "that no pipeline wrote" in (pipeline.job.run() or "")
     pipeline.delete_ledger()  # what that command does
     failure = pipeline.job.run() or ""

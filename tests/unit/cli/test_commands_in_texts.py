@@ -33,7 +33,10 @@ SAMPLES |= {"self.seed": "3", "options.seed": "3", "engine": " --engine apache -
 # What is asked of Apache Kafka's commands in texts; tests/differential/test_kafka_commands.py asks the commands.
 KAFKA_COMMANDS = {
     "kafka-configs": {"alter", "entity-type", "entity-name", "add-config"},
-    "kafka-consumer-groups": {"describe", "state", "group", "topic", "reset-offsets", "to-earliest", "execute"},
+    "kafka-consumer-groups": {
+        *("describe", "state", "delete", "group"),
+        *("topic", "reset-offsets", "to-earliest", "execute"),
+    },
     "kafka-reassign-partitions": set[str](),
     "kafka-topics": {"create", "topic", "partitions"},
     "kafka-transactions": {"topic", "partition", "start-offset"},

@@ -12,6 +12,7 @@ whatever happened to Spark's checkpoint. `recovery` decides by them.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -95,7 +96,9 @@ def _write(entry: str, held: Held) -> CommittedOffset:
     return CommittedOffset(offset_next=held.offset_next, metadata=text)
 
 
-def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffset]) -> Ledger:
+def read_ledger(
+    pipeline: str, committed: Mapping[TopicPartition, CommittedOffset], *, bootstrap: str = "HOST:PORT"
+) -> Ledger:
     """Turn a group's committed offsets into the ledger; refuses a group that is not a pipeline's."""
     entries: list[Entry] = []
     held: dict[TopicPartition, Held] = {}
@@ -103,7 +106,8 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     for partition, row in committed.items():
         read = _read(row)
         if read is None:
-            raise _foreign(pipeline, partition, is_ledger=any(_read(other) is not None for other in committed.values()))
+            is_ledger = any(_read(other) is not None for other in committed.values())
+            raise _foreign(pipeline, partition, bootstrap, is_ledger=is_ledger)
         entry, what = read
         entries.append(entry)
         if isinstance(what, Home):
@@ -115,9 +119,9 @@ def read_ledger(pipeline: str, committed: Mapping[TopicPartition, CommittedOffse
     return Ledger(held=held, last=last, home=homes[max(homes)] if homes else None)
 
 
-def _foreign(pipeline: str, partition: TopicPartition, *, is_ledger: bool) -> ConfigError:
+def _foreign(pipeline: str, partition: TopicPartition, bootstrap: str, *, is_ledger: bool) -> ConfigError:
     """Why the whole group: of entries that are deleted alone nobody knows what they said."""
-    delete = f"kafka-consumer-groups --delete --group {pipeline}"
+    delete = f"kafka-consumer-groups.sh --bootstrap-server {bootstrap} --delete --group {shlex.quote(pipeline)}"
     return ConfigError(
         f"the group {pipeline!r} has a committed offset for {partition} that no pipeline wrote",
         because="it is the ledger of a pipeline, and somebody has reset offsets of it, or consumed in this group"

@@ -149,7 +149,7 @@ class KafkaSession(SinkSession):
         """
         self._found = self._ask_for_ledger(micro_batch)
         self._known = newest_entries(self._found, self._mine or {})
-        self._ledger = read_ledger(self.pipeline, self._known)
+        self._ledger = read_ledger(self.pipeline, self._known, bootstrap=self.sink.wire.addresses)
         check_kind(self._ledger.last, micro_batch)
         if micro_batch.run is not None:
             group, home = run_group(self.pipeline, micro_batch.run), self.targets.home
@@ -239,7 +239,7 @@ class KafkaSession(SinkSession):
         check_kept(micro_batch, self._run_kept_ms)
         # `require_stable` would wait for a driver that is at work; its last decided entry is enough here.
         found = committed_offsets(self.cluster, self.pipeline, deadline=self._deadline(), require_stable=False)
-        check_kind(read_ledger(self.pipeline, found).last, micro_batch)
+        check_kind(read_ledger(self.pipeline, found, bootstrap=self.sink.wire.addresses).last, micro_batch)
         return self._run_kept_ms
 
     def plan_run(self, micro_batch: MicroBatch) -> Plan:

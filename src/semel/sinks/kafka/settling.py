@@ -104,7 +104,7 @@ def take_over(
 def output_partitions(cluster: WireCluster, pipeline: str, deadline: Deadline) -> list[TopicPartition] | None:
     """Every partition that a pipeline writes to, by its ledger; None when that does not say, or they are hidden."""
     committed = committed_offsets(cluster, pipeline, deadline=deadline, require_stable=False)
-    last = read_ledger(pipeline, committed).last
+    last = read_ledger(pipeline, committed, bootstrap=cluster.settings.addresses).last
     if last is None or not last.targets:
         return None
     try:
