@@ -86,6 +86,8 @@ class HandsOut:
             except SemelError:
                 if self._progress.ending is Ending.UNDECIDED:
                     raise
+            else:
+                assert self._progress.ending is not Ending.UNDECIDED, "asked without an end: nobody decides the commit"
 
     def _refuse_left(self) -> None:
         """A batch whose loop was left is not done because somebody asks for more."""

@@ -480,6 +480,7 @@ SLOW = {
     "told once",
     "topic not asked for",
     "offset without its topic",
+    "one protocol",
 }  # what never comes is waited for
 CASES = [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in SLOW else ()) for one in MUTATIONS]
 
