@@ -1,21 +1,30 @@
 """What tasks do for the PostgreSQL sink: rows as Arrow columns into a staging table of the attempt's own.
 
-Each attempt makes an UNLOGGED table, fills it with one binary COPY and commits, all in one transaction: an attempt that
-dies leaves nothing, one that ends twice leaves two tables, and only the one whose result Spark counts is moved.
+Each attempt makes an UNLOGGED table and fills it with one binary COPY: an attempt that dies leaves it empty for the
+next owner to drop, one that ends twice leaves two tables, and only the one whose result Spark counts is moved.
 
 Keeps: E2 a result says how many rows the server took; memory is bounded, since rows are encoded a megabyte at a time.
+Why:   the table is made in a transaction of its own. A server that crashes just after a transaction with a new UNLOGGED
+       table was rolled back does not start: the file of the table is still there, the sign that it may be emptied is
+       not ("could not create file … File exists", PostgreSQL's bug 17731; the second start goes through).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from semel.errors import SinkError
 from semel.sinks.base import Batches, Task, arrow_schema
 from semel.sinks.postgres.connection import Address, library, quoted, send
+
+if TYPE_CHECKING:
+    import psycopg
 
 RESULT = "task int, staging string, records long, row_bytes_max long"
 _SCHEMA = arrow_schema(RESULT)
@@ -45,24 +54,40 @@ class StageRows:
         name = f"{self.prefix}{task.attempt_id}"
         try:
             with self.address.connect() as connection:
-                columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns)
                 place = f"{quoted(self.schema)}.{quoted(name)}"
-                connection.execute(f"CREATE UNLOGGED TABLE {place} ({columns})")
-                cursor = connection.cursor()
-                with cursor.copy(f"COPY {place} FROM STDIN (FORMAT binary)") as copy:
-                    copy.write(HEADER)
-                    records = row_bytes_max = 0
-                    for batch in chain([first], batches):
-                        rows = CopyRows.of(batch)
-                        for chunk in rows.chunks():
-                            send(copy, chunk)
-                        records += batch.num_rows
-                        row_bytes_max = max(row_bytes_max, rows.row_bytes_max)
-                    copy.write(TRAILER)
-                # The server counts what it took: a COPY that ended early must not be counted (E2).
-                if cursor.rowcount != records:
-                    raise SinkError(f"{records} rows were sent to PostgreSQL, and it took {cursor.rowcount}")
+                with self._made(connection, place):
+                    cursor = connection.cursor()
+                    with cursor.copy(f"COPY {place} FROM STDIN (FORMAT binary)") as copy:
+                        copy.write(HEADER)
+                        records = row_bytes_max = 0
+                        for batch in chain([first], batches):
+                            rows = CopyRows.of(batch)
+                            for chunk in rows.chunks():
+                                send(copy, chunk)
+                            records += batch.num_rows
+                            row_bytes_max = max(row_bytes_max, rows.row_bytes_max)
+                        copy.write(TRAILER)
+                    # The server counts what it took: a COPY that ended early must not be counted (E2).
+                    if cursor.rowcount != records:
+                        raise SinkError(f"{records} rows were sent to PostgreSQL, and it took {cursor.rowcount}")
         except library().Error as error:
             raise self.address.refusal(error, f"staging rows for the table {self.table} in {name}") from None
         told = {"task": task.number, "staging": name, "records": records, "row_bytes_max": row_bytes_max}
         yield pa.RecordBatch.from_pylist([told], schema=_SCHEMA)
+
+    @contextmanager
+    def _made(self, connection: psycopg.Connection[Any], place: str) -> Iterator[None]:
+        """Make the staging table, for the work of one attempt; drop it when the work fails."""
+        columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns)
+        # Nothing depends on it yet, so nobody waits for the disk.
+        connection.execute("SET LOCAL synchronous_commit = off")
+        connection.execute(f"CREATE UNLOGGED TABLE {place} ({columns})".encode())
+        connection.commit()
+        try:
+            yield
+        except BaseException:
+            with suppress(library().Error):  # a connection that is lost leaves it to the next owner
+                connection.rollback()
+                connection.execute(f"DROP TABLE {place}".encode())
+                connection.commit()
+            raise

@@ -34,14 +34,21 @@ def staging_prefix(pipeline: str, staging: str = "") -> str:
 
 
 def drop_staging(connection: psycopg.Connection[Any], schema: str, prefix: str, *, but: str | None = None) -> None:
-    """Drop staging tables by what their names begin with, `but` not those that begin so."""
-    left = connection.execute(
-        "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND starts_with(relname, %s)"
+    """Drop staging tables by what their names begin with, `but` not those that begin so.
+
+    A table that a task of an older driver still fills is left to the next one: waiting for its lock would keep this
+    driver from taking over.
+    """
+    found = connection.execute(
+        "SELECT relname, EXISTS (SELECT FROM pg_locks WHERE relation = pg_class.oid AND pid <> pg_backend_pid()"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+        " FROM pg_class WHERE relnamespace = %s::regnamespace AND starts_with(relname, %s)"
         " AND relkind = 'r' AND starts_with(relname, %s) IS NOT TRUE",
         (quoted(schema), prefix, but),
     ).fetchall()
-    for (name,) in left:
-        connection.execute(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}".encode())
+    for name, is_in_use in found:
+        if not is_in_use:
+            connection.execute(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}".encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,65 @@ def test_the_server_dies_in_the_middle_of_a_copy(job: LocalJob, postgres: Postgr
     assert work.is_dead
     assert job.ids() == ALL[:ROWS]
     assert job.commits() == [(1, 0, ROWS)]
+
+
+@dataclass(kw_only=True)
+class InTheMiddle(LocalWork):
+    """Something happens after the first batch of a task, in the middle of its COPY, once."""
+
+    act: Callable[[], None]
+    is_done: bool = False
+
+    def carry_out(self, plan: WritePlan) -> Results:
+        if self.is_done:
+            return super().carry_out(plan)
+        self.is_done = True
+        (stage,) = plan.stages
+
+        def interrupted() -> Iterator[pa.RecordBatch]:
+            yield self.batches[0]
+            self.act()
+            yield from self.batches[1:]
+
+        return [row for one in stage.task(Task(number=0, attempt_id=0), interrupted()) for row in one.to_pylist()]
+
+
+def test_an_attempt_is_undone_just_before_the_server_dies(job: LocalJob, postgres: PostgresServer) -> None:
+    """PostgreSQL does not start after a crash that follows the end of a transaction with a new unlogged table."""
+
+    def end_session_and_server() -> None:
+        with psycopg.connect(job.dsn, autocommit=True) as other:
+            other.execute("SELECT pg_logical_emit_message(true, 'semel', 'what was written so far is on the disk')")
+            other.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE 'COPY%'"
+                " AND pid <> pg_backend_pid()"
+            )
+        postgres.kill()
+        postgres.start_again()
+
+    work = InTheMiddle(batches=orders(0, ROWS), columns=COLUMNS, act=end_session_and_server)
+    assert job.write(job.open(), 0, work=work) == ROWS
+    assert work.is_done
+    assert job.ids() == ALL[:ROWS]
+
+
+def test_a_driver_takes_over_while_a_task_of_the_old_one_copies(job: LocalJob) -> None:
+    """It does not wait for that task, and the next driver drops what the task has left."""
+    left: list[str] = []
+
+    def take_over() -> None:
+        successor = job.open()
+        successor.own()
+        left.extend(job.staging())
+        successor.let_go()
+
+    work = InTheMiddle(batches=orders(0, ROWS), columns=COLUMNS, act=take_over)
+    with pytest.raises(FencedError):
+        job.write(job.open(), 0, work=work)
+    assert len(left) == 1
+    assert job.write(job.open(), 0) == ROWS
+    assert job.ids() == ALL[:ROWS]
+    assert job.staging() == []
 
 
 @pytest.mark.full
