@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -24,6 +25,7 @@ from semel.engine.apache import ApacheCluster
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, SinkError
 from semel.guarantee import Guarantee
+from semel.pipeline import facts
 from semel.pipeline.acts import Repair
 from semel.protocol.coordinator_partition import GROUP_TOPIC
 from semel.protocol.messages.write_txn_markers import WritableTxnMarker
@@ -282,6 +284,87 @@ def test_repair_of_what_runs_or_is_unknown(job: Job, capsys: pytest.CaptureFixtu
     job.write(job.session(), 0)
     with pytest.raises(SinkError, match="its transaction is open"):
         Repair(cluster=job.wire, name=job.name).look()
+
+
+# --- the status
+
+
+def status(job: Job, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
+    """The owner's line, and the partitions that the JSON names."""
+    arguments = ["pipeline", "status", job.name, "--bootstrap", job.bootstrap]
+    capsys.readouterr()
+    main(arguments)
+    shown = capsys.readouterr().out
+    main([*arguments, "--format", "json"])
+    named: list[str] = json.loads(capsys.readouterr().out)["owner"]["unsettled"]
+    return next(line for line in shown.splitlines() if line.startswith("owner ")), named
+
+
+@pytest.mark.parametrize("is_repaired", [True, False], ids=["repair", "next start"])
+@pytest.mark.parametrize("is_commit", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("lost", list(LOST))
+def test_the_status_names_what_is_open(
+    job: Job, lose: Lose, capsys: pytest.CaptureFixture[str], *, lost: str, is_commit: bool, is_repaired: bool
+) -> None:
+    """E21: its coordinator calls the transaction complete, and readers of these partitions wait."""
+    session = job.session()
+    job.run(session, 0)
+    assert status(job, capsys)[1] == []
+    job.leave_open(session, 1, lose, lost, is_commit=is_commit)
+    line, named = status(job, capsys)
+    assert [name for name in named if not name.startswith(GROUP_TOPIC)] == [
+        str(place) for place in job.places if LOST[lost](job, place)
+    ]
+    assert any(name.startswith(GROUP_TOPIC) for name in named) == LOST[lost](job, TopicPartition(GROUP_TOPIC, 0))
+    ending = "committed" if is_commit else "aborted"
+    assert f"its last transaction is decided ({ending}) and still open on {', '.join(named)}: the next start" in line
+    words = line.partition("ends it, or ")[2].split()
+    assert words == ["semel", *command(job)]
+    if is_repaired:
+        assert main([*words[1:], "--yes"]) == 0
+    else:
+        job.run(job.session(), 1)
+    line, named = status(job, capsys)
+    assert "no transaction is open" in line
+    assert named == []
+
+
+def test_the_status_where_nothing_tells(
+    job: Job, lose: Lose, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start would be refused, so that is what is forecast; one that owns nothing would not."""
+    job.leave_open(job.session(), 0, lose, "rows")
+    TransactionClient(job.wire, job.name, timeout_ms=60_000).begin(job.wire.deadline())
+    monkeypatch.setattr(settling, "_by_markers", lambda *_: (None, "it is too large"))
+    line, _ = status(job, capsys)
+    assert "nothing tells how it ended (it is too large): a start is refused until semel pipeline repair" in line
+    rows = {}
+    for guarantee in Guarantee:
+        main(
+            ["pipeline", "status", job.name, "--bootstrap", job.bootstrap, "--guarantee", guarantee, "--format", "json"]
+        )
+        rows[guarantee] = {one["row"] for one in json.loads(capsys.readouterr().out)["next"]}
+    assert rows[Guarantee.EXACTLY_ONCE] == rows[Guarantee.AT_MOST_ONCE] == {"owner"}
+    assert "owner" not in rows[Guarantee.AT_LEAST_ONCE]
+
+
+def test_a_driver_that_runs_has_nothing_unsettled(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins a transaction between two questions of the status: what is open then is its own."""
+    session = job.session()
+    job.run(session, 0)
+    look = settling.look_for_unsettled
+
+    def begins_meanwhile(*asked: Any) -> settling.Unsettled | None:
+        job.write(session, 1)
+        found = look(*asked)
+        assert found is not None
+        return found
+
+    monkeypatch.setattr(settling, "look_for_unsettled", begins_meanwhile)
+    gathered = facts.gather_facts(job.wire, job.name)
+    assert (gathered.unsettled, gathered.is_open) == (None, True)
+    session.commit()
+    job.check_exact(2)
 
 
 # --- the output is replaced under a driver that runs

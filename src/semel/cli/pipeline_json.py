@@ -100,6 +100,7 @@ def _owner_json(facts: PipelineFacts) -> dict[str, object] | None:
         "state": owner.state,
         "open_since_ms": owner.started_ms if facts.is_open else None,
         "timeout_ms": owner.timeout_ms,
+        "unsettled": _places(facts.unsettled),
     }
 
 
@@ -185,10 +186,14 @@ def repair_json(name: str, found: Unsettled | None, *, is_done: bool) -> dict[st
         "schema": SCHEMA,
         "pipeline": name,
         "done": is_done,
-        "open": [] if found is None else [str(place) for place in (*found.rows, *found.entries)],
+        "open": _places(found),
         "outcome": None if found is None or found.outcome is None else ending_word(found.outcome),
         "because": None if found is None else found.why,
     }
+
+
+def _places(found: Unsettled | None) -> list[str]:
+    return [] if found is None else [str(place) for place in (*found.rows, *found.entries)]
 
 
 def ending_word(is_commit: bool) -> str:

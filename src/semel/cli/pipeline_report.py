@@ -12,6 +12,7 @@ from semel.pipeline.folder import CheckpointFolder
 from semel.pipeline.forecast import Forecast
 from semel.pipeline.plan import ResetPlan
 from semel.pipeline.starts import Question, is_semel
+from semel.sinks.commands import repair_command
 from semel.sinks.kafka.settling import Unsettled
 from semel.sinks.run_ids import QUERY_PREFIX
 from semel.wire.topology import TopicPartition
@@ -88,7 +89,23 @@ def _owner_text(facts: PipelineFacts) -> str:
     if facts.is_open:
         since = datetime.fromtimestamp(owner.started_ms / 1000, tz=UTC).isoformat(timespec="seconds")
         opened = f"a transaction is open since {since}; a start, or a reset, aborts it and fences its driver"
+    elif facts.unsettled is not None:
+        opened = _unsettled_text(facts, facts.unsettled)
     return f"producer {owner.producer_id}, producer epoch {owner.producer_epoch}, {owner.state}: {opened}"
+
+
+def _unsettled_text(facts: PipelineFacts, found: Unsettled) -> str:
+    """Lost markers: readers of these partitions wait, although the coordinator calls the transaction complete (E21)."""
+    repair = repair_command(facts.name, facts.bootstrap)
+    if found.outcome is None:
+        return (
+            f"its last transaction is still open on {found}, and nothing tells how it ended ({found.why}): a start is "
+            f"refused until {repair} --as committed, or --as aborted"
+        )
+    return (
+        f"its last transaction is decided ({ending_word(found.outcome)}) and still open on {found}: the next start "
+        f"ends it, or {repair}"
+    )
 
 
 def _checkpoint_texts(checkpoint: CheckpointFolder | None) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from semel.errors import BrokerError
 from semel.protocol.error_codes import ErrorCode
+from semel.sinks.kafka import settling
 from semel.sinks.kafka.evidence import holds_records
 from semel.sinks.kafka.ledger import read_ledger
 from semel.sinks.kafka.ownership import check_has_no_members
@@ -43,6 +44,10 @@ class PipelineFacts:
     """The ledger as the group keeps it."""
     owner: TransactionInfo | None
     """None when nobody ever wrote in a transaction under this name, or it was long ago."""
+    unsettled: settling.Unsettled | None = None
+    """What the owner's last transaction has open although it is decided (E21); None also if this user may not look."""
+    bootstrap: str = ""
+    """The addresses that were asked."""
     outputs: tuple[str, ...]
     """The output topics, from the ledger or as they were named; empty when neither says them."""
     topics: Mapping[str, TopicInfo] = field(default_factory=dict)
@@ -118,25 +123,23 @@ def gather_facts(
     committed, state = _read_committed(cluster, name, partitions)
     ledger = read_ledger(name, committed, bootstrap=cluster.settings.addresses)
     written = tuple(outputs) or (ledger.last.targets if ledger.last is not None else ())
+    owner, unsettled = _owner_and_unsettled(cluster, name)
     base = PipelineFacts(
         name=name,
         ledger=ledger,
         ledger_state=state,
         committed=committed,
-        owner=owner_of(cluster, name),
+        owner=owner,
+        unsettled=unsettled,
+        bootstrap=cluster.settings.addresses,
         outputs=written,
     )
     sources = {one.topic for one in partitions} | {one.topic for one in base.source_entries}
     topics = cluster.topics(cluster.deadline(), sorted(sources | set(written)))
     places = [TopicPartition(topic, number) for topic, info in topics.items() for number in info.partitions]
     targets = [place for place in places if place.topic in written]
-    return PipelineFacts(
-        name=name,
-        ledger=ledger,
-        ledger_state=state,
-        committed=committed,
-        owner=base.owner,
-        outputs=written,
+    return replace(
+        base,
         topics=topics,
         earliest=_edges(cluster, places, EARLIEST),
         latest=_edges(cluster, places, LATEST),
@@ -173,6 +176,22 @@ def owner_of(cluster: WireCluster, name: str) -> TransactionInfo | None:
         if is_missing(error.code):
             return None
         raise
+
+
+def _owner_and_unsettled(cluster: WireCluster, name: str) -> tuple[TransactionInfo | None, settling.Unsettled | None]:
+    """The owner, and what its last transaction has open although it is decided.
+
+    Why the owner is asked for again: a driver that runs begins a transaction of the next epoch at any time, and what is
+    open then is its own. It has ended before that whatever was open of the last one.
+    """
+    owner = owner_of(cluster, name)
+    if owner is None or owner.state == ONGOING:
+        return owner, None
+    found = settling.look_for_unsettled(cluster, name, owner, cluster.deadline())
+    if found is None:
+        return owner, None
+    again = owner_of(cluster, name)
+    return again, found if again == owner else None
 
 
 def _edges(

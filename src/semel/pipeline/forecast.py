@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from semel.errors import ConfigError, OutcomeUnknownError, SemelError
+from semel.guarantee import Anomaly
 from semel.pipeline.facts import LedgerState
 from semel.pipeline.folder import CheckpointFolder
 from semel.pipeline.starts import Question, Start, expired, new_starts, next_one, pending
 from semel.sinks.base import MicroBatch
+from semel.sinks.kafka.settling import ending_unknown
 from semel.sinks.recovery import Decision, Plan, Situation, decide
 from semel.spark.data_loss import DataLossError, Loss
 from semel.spark.offset_log import check_claim
@@ -45,7 +47,7 @@ class Forecast:
     """What must be so for this to hold; empty when nothing has to be."""
     expected: Expected
     row: str
-    """The row of the decision table in DESIGN; `source`, `claim`, `output`, `ledger` for what comes before it."""
+    """The row of the decision table in DESIGN; `source`, `claim`, `owner`, `output`, `ledger`: what comes before it."""
     reason: str
     error: SemelError | None = None
     micro_batch: MicroBatch | None = None
@@ -55,13 +57,18 @@ class Forecast:
 
 def forecast(question: Question) -> list[Forecast]:
     """Say what the next start would do; several answers where it depends on what is not known here."""
-    checkpoint = question.checkpoint
-    if checkpoint is None:
-        return [found for one in new_starts(question, "") for found in _judged(question, one)]
+    facts, checkpoint = question.facts, question.checkpoint
     try:
-        check_claim(checkpoint.owners, question.facts.name, checkpoint.next_id, str(checkpoint.path))
+        if checkpoint is not None:
+            check_claim(checkpoint.owners, facts.name, checkpoint.next_id, str(checkpoint.path))
     except ConfigError as error:
         return [_refusal("this checkpoint", "claim", error)]
+    unsettled = facts.unsettled
+    # Who is declared at least once owns nothing, and so is not stopped by what is open.
+    if unsettled is not None and unsettled.outcome is None and not question.guarantee.allows(Anomaly.DUPLICATED):
+        return [_refusal("every start", "owner", ending_unknown(facts.name, unsettled, facts.bootstrap))]
+    if checkpoint is None:
+        return [found for one in new_starts(question, "") for found in _judged(question, one)]
     if checkpoint.last_planned is None:
         starts = new_starts(question, checkpoint.query_id)
         return [found for one in starts for found in _judged(question, one)]

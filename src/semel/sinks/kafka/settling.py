@@ -116,17 +116,18 @@ def output_partitions(cluster: WireCluster, pipeline: str, deadline: Deadline) -
     return [TopicPartition(name, number) for name, info in topics.items() for number in info.partitions]
 
 
+def look_for_unsettled(cluster: WireCluster, name: str, owner: TransactionInfo, deadline: Deadline) -> Unsettled | None:
+    """What leaders still have open of the last transaction, which its coordinator calls decided; changes nothing."""
+    targets = output_partitions(cluster, name, deadline) or all_partitions(cluster, deadline)
+    reach = Reach(targets=targets, has_runs=True)
+    return find_unsettled(cluster, name, owner.producer_id, reach, told=ending_of(owner), deadline=deadline)
+
+
 def settle(cluster: WireCluster, transaction: TransactionClient, found: Unsettled, deadline: Deadline) -> None:
     """End what is open as it was decided; OutcomeUnknownError where nothing proves how that was."""
     name = transaction.transactional_id
     if found.outcome is None:
-        raise OutcomeUnknownError(
-            f"pipeline {name!r}: its last transaction is open on {found}, and nothing tells how it ended",
-            because=found.why,
-            you_want="the outcome as the readers of its output need it: committed if they have seen some of its rows, "
-            "aborted if its micro-batch is to be run again",
-            next_command=repair_command(name, cluster.settings.addresses),
-        )
+        raise ending_unknown(name, found, cluster.settings.addresses)
     log.warning(
         "pipeline %s: its last transaction was %s (%s), but the coordinator never told %s; told now",
         name,
@@ -138,6 +139,17 @@ def settle(cluster: WireCluster, transaction: TransactionClient, found: Unsettle
     for place in found.entries:
         transaction.add_group(_group_at(cluster, name, place, deadline), deadline)
     transaction.end(deadline, commit=found.outcome)
+
+
+def ending_unknown(name: str, found: Unsettled, bootstrap: str) -> OutcomeUnknownError:
+    """What a start is refused with where nothing proves how the last transaction ended."""
+    return OutcomeUnknownError(
+        f"pipeline {name!r}: its last transaction is open on {found}, and nothing tells how it ended",
+        because=found.why,
+        you_want="the outcome as the readers of its output need it: committed if they have seen some of its rows, "
+        "aborted if its micro-batch is to be run again",
+        next_command=repair_command(name, bootstrap),
+    )
 
 
 def find_unsettled(
