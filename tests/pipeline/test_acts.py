@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from semel.cli import main
 from semel.cli.exit_code import ExitCode
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError, FencedError, SinkError
@@ -22,12 +23,15 @@ from semel.pipeline.acts import Reset
 from semel.pipeline.folder import open_checkpoint
 from semel.pipeline.plan import To
 from semel.sinks.kafka.evidence import topic_ids
+from semel.sinks.recovery import Plan
 from semel.wire.admin import delete_group
 from semel.wire.group_offsets import commit_offsets
 from semel.wire.topology import TopicPartition
 from tests.pipeline.staged import Staged
 from tests.support.checkpoints import kafka_line, semel_line, write_checkpoint
 from tests.support.group_offsets import delete_offsets, reset_offsets
+from tests.support.topics import create_topic
+from tests.wire.empty_micro_batches import open_session, write_run
 
 Out = pytest.CaptureFixture[str]
 WAIT_S_MAX = 60
@@ -485,6 +489,28 @@ def test_a_name_is_given_up(staged: Staged, capsys: Out) -> None:
         driver.own()
     assert staged.status(capsys)[1]["ledger"]["state"] == "none"
     assert staged.run("release", "--yes") == ExitCode.HELD, "a second time there is only the transactional id left"
+
+
+def test_the_run_ids_of_batch_jobs_go_with_the_name(cluster: Cluster, capsys: Out) -> None:
+    """A name that is used again must not skip what its earlier life has written; other pipelines keep theirs."""
+    name, other = "nightly", "nightly.run"
+    for topic in (name, other):
+        create_topic(cluster, topic)
+        for run_id in ("monday", "tuesday"):
+            assert write_run(open_session(cluster, topic), run_id) is Plan.RUN
+    release = ["pipeline", "release", name, "--bootstrap", cluster.bootstrap, "--yes"]
+    assert main(release) == ExitCode.HELD
+    assert (
+        "2 run ids of batch jobs are deleted: under the same run id a run is written again" in capsys.readouterr().err
+    )
+    assert write_run(open_session(cluster, name), "monday") is Plan.RUN
+    assert write_run(open_session(cluster, other), "monday") is Plan.SKIP
+    # Somebody has deleted the ledger alone: the run ids are still there to be given up.
+    client = open_session(cluster, name).cluster
+    delete_group(client, name, client.deadline())
+    assert main(release) == ExitCode.HELD
+    assert "1 run id of a batch job is deleted" in capsys.readouterr().err
+    assert write_run(open_session(cluster, name), "monday") is Plan.RUN
 
 
 def test_a_name_that_nobody_has_is_not_given_up(staged: Staged, capsys: Out) -> None:

@@ -73,13 +73,19 @@ def test_two_pipelines_with_one_run_id(spark: SparkSession, cluster: semel.Clust
 
 
 @pytest.mark.full
-def test_the_order_of_topics_does_not_matter(job: BatchJob) -> None:
-    """The entry stands on the first output topic; the whole group is asked."""
+def test_a_run_is_refused_for_other_topics(job: BatchJob) -> None:
+    """In whatever order they stand, these are the same ones; fewer are not, and the way out writes them."""
     (other,) = new_topics(job.bootstrap, 1)
     shaped = job.rows().selectExpr("key", "value", f"'{job.topic}' topic")
-    for topics, written in (([job.topic, other], ROWS), ([other, job.topic], 0), ([other], 0)):
+    for topics, written in (([job.topic, other], ROWS), ([other, job.topic], 0)):
         sink = semel.KafkaSink(job.bootstrap, topics=topics)
         assert semel.write_batch(shaped, sink, pipeline=job.pipeline, run_id="monday") == written
+    with pytest.raises(ConfigError, match=f"was written to .*, and this sink writes to {job.topic}") as refused:
+        job.run("monday")
+    assert "another pipeline name for this sink, or another run_id" in str(refused.value)
+    job.check_written(1)
+    assert job.run("monday again") == ROWS
+    job.check_written(2)
 
 
 # --- drivers that die, and two at once

@@ -12,10 +12,10 @@ from semel.sinks.run_ids import run_query_id
 from semel.wire.topology import TopicPartition
 
 
-def open_session(cluster: Cluster, name: str, **more: str) -> KafkaSession:
-    """A driver whose pipeline, source and output have one name, and who does not wait long for a silent broker."""
+def open_session(cluster: Cluster, name: str, *outputs: str, **more: str) -> KafkaSession:
+    """A driver whose pipeline, source and first output have one name; it does not wait long for a silent broker."""
     options = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.request.timeout.ms": "1000", **more}
-    return KafkaOutput(options, name).open(name)
+    return KafkaOutput(options, topics=[name, *outputs]).open(name)
 
 
 def empty_micro_batch(session: KafkaSession, number: int) -> MicroBatch:

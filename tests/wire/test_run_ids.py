@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from semel.broker.runtime.intercept import Action, AnswerError, DropRequest, DropResponse
 from semel.engine.embedded import Cluster
-from semel.errors import BrokerError, OutcomeUnknownError
+from semel.errors import BrokerError, ConfigError, OutcomeUnknownError
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import Run
 from semel.sinks.kafka.runs import run_group
@@ -18,8 +19,10 @@ from semel.wire.cluster import WireCluster
 from semel.wire.group_offsets import CommittedOffset, committed_offsets
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
+from tests.support.topics import create_topic
 from tests.wire.empty_micro_batches import empty_run, open_session, write_run
 
+CLIENT_S_MAX = 10.0
 SOON = {"kafka.default.api.timeout.ms": "1500"}
 
 
@@ -30,7 +33,30 @@ def test_a_run_has_a_group_that_names_it(cluster: Cluster, client: WireCluster, 
     group = run_group(topic, Run(id="Zürich 🙂"))
     ((place, row),) = committed_offsets(client, group, deadline=client.deadline()).items()
     assert (place, row.offset_next) == (TopicPartition(topic, 0), 1)
-    assert json.loads(row.metadata) == {"semel": 1, "run": "Zürich 🙂"}
+    topic_id = str(client.topics(client.deadline(), [topic])[topic].topic_id)
+    assert json.loads(row.metadata) == {"semel": 1, "run": "Zürich 🙂", "targets": {topic: topic_id}}
+
+
+def test_a_run_that_is_in_other_topics_is_refused_before_anybody_is_fenced(cluster: Cluster, topic: str) -> None:
+    """Fewer, more, or one that has only its name from the one that was written."""
+    more = f"{topic}-more"
+    create_topic(cluster, more)
+    session = open_session(cluster, topic, more)
+    assert write_run(session, "monday") is Plan.RUN
+    fewer = open_session(cluster, topic, **{"kafka.client.id": "fewer"})
+    with pytest.raises(
+        ConfigError, match=f"was written to {topic}, {more}, and this sink writes to {topic}"
+    ) as refused:
+        fewer.prepare_run(empty_run(fewer, "monday"))
+    assert f"semel pipeline status {topic}" in refused.value.next_command
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([more])[more].result(CLIENT_S_MAX)
+    create_topic(cluster, more)
+    again = open_session(cluster, topic, more, **{"kafka.client.id": "again"})
+    with pytest.raises(ConfigError, match=f"was written to a topic {more} that was deleted since"):
+        again.prepare_run(empty_run(again, "monday"))
+    assert write_run(again, "monday again") is Plan.RUN
+    assert write_run(again, "monday again") is Plan.SKIP
 
 
 def test_an_entry_that_is_undecided_is_not_missing(cluster: Cluster, client: WireCluster, topic: str) -> None:

@@ -19,7 +19,8 @@ from semel.pipeline.facts import ONGOING, LedgerState, PipelineFacts, gather_fac
 from semel.pipeline.folder import CheckpointFolder, open_checkpoint
 from semel.pipeline.plan import ResetPlan, To, plan_reset, sources_at
 from semel.sinks.commands import repair_command, status_command
-from semel.sinks.kafka.ledger import moved_entries
+from semel.sinks.kafka.ledger import moved_entries, read_ledger
+from semel.sinks.kafka.runs import is_run_group, last_run_group
 from semel.sinks.kafka.settling import (
     Ending,
     Reach,
@@ -32,8 +33,9 @@ from semel.sinks.kafka.settling import (
     settle,
     take_over,
 )
-from semel.wire.admin import delete_group
+from semel.wire.admin import delete_group, list_groups
 from semel.wire.cluster import WireCluster
+from semel.wire.group_offsets import committed_offsets
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
 
@@ -192,7 +194,8 @@ class Repair:
 def look_before_release(cluster: WireCluster, name: str) -> PipelineFacts:
     """What is known of a name that is to be given up; refuses one that no pipeline has."""
     facts = gather_facts(cluster, name)
-    if facts.is_unknown:
+    # Run ids are remembered longer than a ledger that somebody has deleted.
+    if facts.is_unknown and not _groups_of_runs(cluster, name):
         raise ConfigError(
             f"nothing is known of a pipeline {name!r}: there is nothing to release",
             because="it has no ledger, and no transaction was ever begun under this name, or that was long ago",
@@ -202,11 +205,28 @@ def look_before_release(cluster: WireCluster, name: str) -> PipelineFacts:
 
 
 def release(cluster: WireCluster, name: str, say: Say) -> None:
-    """Give the name up: fence, then delete the ledger."""
+    """Give the name up: fence, then delete the run ids of its batch jobs and last the ledger.
+
+    Why last: if it is interrupted, the ledger still tells the next one that there is something to release.
+    """
     own(cluster, name)
     say(f"fenced: a driver of {name} that still runs stops at its next micro-batch; what it had open is aborted")
+    committed = committed_offsets(cluster, name, deadline=cluster.deadline(), require_stable=False)
+    groups = _groups_of_runs(cluster, name)
+    last = last_run_group(name, read_ledger(name, committed, bootstrap=cluster.settings.addresses))
+    # Also if it is not listed: groups that this user may not see are left out, and the error here tells of them.
+    for group in sorted({*groups, *([] if last is None else [last])}):
+        delete_group(cluster, group, cluster.deadline())
+    if groups:
+        ids = "1 run id of a batch job is" if len(groups) == 1 else f"{len(groups)} run ids of batch jobs are"
+        say(f"{ids} deleted: under the same run id a run is written again")
     delete_group(cluster, name, cluster.deadline())
     say("the ledger is deleted")
+
+
+def _groups_of_runs(cluster: WireCluster, name: str) -> set[str]:
+    """The groups that remember runs of this pipeline's batch jobs."""
+    return {group for group in list_groups(cluster, cluster.deadline()) if is_run_group(group, name)}
 
 
 def _undecided(name: str, bootstrap: str) -> SinkError:

@@ -297,7 +297,9 @@ def _refuse_sources(situation: Situation, reads: str) -> Decision:
         ConfigError(
             f"pipeline {pipeline!r} reads {_topics(situation.ledger.held)}, this query reads {reads}",
             because="two pipelines of one name would share a ledger, and each would fence the other",
-            you_want="another pipeline name",
+            # They have an output in common, or it would be D05: without a ledger of its own the new name would be D04.
+            you_want="another pipeline name, in a new checkpoint folder, and, for its first start, since the output "
+            f"has records of {pipeline!r}, {situation.words.setting(ledger_missing='run')}",
             next_command=situation.status_command,
         ),
     )

@@ -15,11 +15,8 @@ from semel.sinks.ledger import Entry
 
 RUN_ID_CHARS_MAX = 500
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-KEPT_MS_MIN = DAY_MS
 # How far the clocks of brokers, driver and scheduler may be apart.
 CLOCKS_APART_MS_MAX = 5 * MINUTE_MS
-# Pipeline names have no colon, so no pipeline's ledger is a run's group.
-GROUP_MARKER = ":run:"
 QUERY_PREFIX = "batch:"
 
 
@@ -97,6 +94,21 @@ def check_kind(last: Entry | None, micro_batch: MicroBatch) -> None:
         because="both would own one transactional id and one ledger: each would stop the other, and a repeated "
         "micro-batch could not be told from a new one",
         you_want=f"another pipeline name for {mine}; it may write to the same output",
+    )
+
+
+def written_elsewhere(
+    micro_batch: MicroBatch, there: str, here: str, *, or_else: str = "", next_command: str = ""
+) -> ConfigError:
+    """Why a run that was written to another output is neither skipped nor run."""
+    assert micro_batch.run is not None
+    return ConfigError(
+        f"run {micro_batch.run.id!r} of pipeline {micro_batch.pipeline!r} was written to {there}, and this sink writes "
+        f"to {here}",
+        because="a run id is remembered for the whole pipeline: skipped, the run would be missing here; run, it could "
+        "be written twice",
+        you_want=f"another pipeline name for this sink, or another run_id{or_else}",
+        next_command=next_command,
     )
 
 

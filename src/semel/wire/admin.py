@@ -40,8 +40,9 @@ from semel.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from semel.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from semel.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from semel.wire.answers import error_of
+from semel.wire.answers import code_of, error_of
 from semel.wire.cluster import CoordinatorKind, WireCluster
 from semel.wire.coordinators import Request, ask_coordinator
 from semel.wire.deadline import Deadline
@@ -175,6 +176,25 @@ def delete_group(cluster: WireCluster, group: str, deadline: Deadline) -> None:
         what=f"deleting group {group!r}",
     )
     ask_coordinator(cluster, request, deadline)
+
+
+def list_groups(cluster: WireCluster, deadline: Deadline) -> set[str]:
+    """Ask every broker for the groups it coordinates; those that this client may not describe are left out."""
+    found: set[str] = set()
+    for broker_id in cluster.broker_ids(deadline):
+        backoff = cluster.backoff(deadline)
+        while True:
+            connection = cluster.connection(broker_id, deadline)
+            answer = connection.call(ListGroupsRequest(), ListGroupsResponse, cluster.request_deadline(deadline))
+            if not answer.error_code:
+                break
+            error = error_of(answer.error_code, f"listing the groups of broker {broker_id}")
+            # A coordinator that still loads tells only a part of its groups.
+            if not code_of(answer.error_code).retriable:
+                raise error
+            backoff.wait(error)
+        found |= {row.group_id for row in answer.groups}
+    return found
 
 
 def describe_transaction(cluster: WireCluster, transactional_id: str, deadline: Deadline) -> TransactionInfo:

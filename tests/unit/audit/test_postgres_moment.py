@@ -70,7 +70,7 @@ def commit(database: psycopg.Connection[Any], upto: int, table: str = "bills") -
         target = f'"{schema}"."{table}"'
         ledger = kept.ledger if kept is not None else Ledger()
         entry, held = write_kept(database, names, batch, ledger, target=target, target_oid=oid)
-        note_commit(database, names, entry, pipeline="shop", held=held, rows=0, epoch=1)
+        note_commit(database, names, entry, pipeline="shop", target_oid=oid, held=held, rows=0, epoch=1)
 
 
 def moment(database: psycopg.Connection[Any], table: str = "bills", pipeline: str = "shop") -> Moment:

@@ -13,8 +13,16 @@ from semel.errors import ConfigError, Outcome, OutcomeUnknownError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch, Run
 from semel.sinks.kafka.ledger import to_metadata
-from semel.sinks.kafka.runs import check_kept, plan_run, run_entries, run_group
-from semel.sinks.ledger import Entry, Ledger
+from semel.sinks.kafka.runs import (
+    check_kept,
+    is_run_group,
+    last_run_group,
+    plan_run,
+    run_entries,
+    run_group,
+    was_written,
+)
+from semel.sinks.ledger import Entry, Home, Ledger
 from semel.sinks.recovery import Plan
 from semel.sinks.run_ids import (
     CLOCKS_APART_MS_MAX,
@@ -36,6 +44,8 @@ HOME = TopicPartition("out", 0)
 EMPTY = Ledger(last=None)
 METADATA_CHARS_MAX = 4_096  # offset.metadata.max.bytes, as brokers have it by default
 RUN_IDS = st.text(min_size=1, max_size=RUN_ID_CHARS_MAX)
+TARGETS = {"out": "id-1", "more": "id-2"}
+MANY_TARGETS = {f"topic-{number}-{'x' * 200}": f"id-{number}" for number in range(50)}
 
 
 def job(planned_ms: int | None = None, guarantee: Guarantee = Guarantee.EXACTLY_ONCE, run_id: str = "r") -> MicroBatch:
@@ -111,16 +121,17 @@ def test_a_time_in_the_future_is_refused() -> None:
 def test_every_run_id_has_a_group_of_bounded_name_and_metadata(run_id: str) -> None:
     run = Run(id=run_id)
     assert re.fullmatch("p:run:[0-9a-f]{64}", run_group("p", run))
-    (row,) = run_entries(run, HOME).values()
-    assert json.loads(row.metadata) == {"semel": 1, "run": run_id}
+    (row,) = run_entries(run, HOME, {"out": "id-1"}).values()
+    assert json.loads(row.metadata) == {"semel": 1, "run": run_id, "targets": {"out": "id-1"}}
     assert len(row.metadata) < METADATA_CHARS_MAX
     entry = Entry(query_id=run_query_id(run), micro_batch_id=2**63 - 1, number=2**63 - 1)
     assert len(to_metadata(entry).encode()) < METADATA_CHARS_MAX
 
 
 def test_the_longest_run_id_fits_in_bytes_too() -> None:
-    (row,) = run_entries(Run(id="🙂" * RUN_ID_CHARS_MAX), HOME).values()
-    assert len(row.metadata.encode()) < METADATA_CHARS_MAX
+    for targets in (TARGETS, MANY_TARGETS):
+        (row,) = run_entries(Run(id="🙂" * RUN_ID_CHARS_MAX), HOME, targets).values()
+        assert len(row.metadata.encode()) < METADATA_CHARS_MAX
 
 
 def test_groups_differ_when_pipelines_or_run_ids_do() -> None:
@@ -128,14 +139,73 @@ def test_groups_differ_when_pipelines_or_run_ids_do() -> None:
     assert len({run_group(pipeline, Run(id=run_id)) for pipeline, run_id in names}) == len(names)
 
 
+def test_a_group_of_a_run_is_known_by_its_name() -> None:
+    """`release` deletes these: nobody else's may look like one."""
+    group = run_group("p", Run(id="r"))
+    assert is_run_group(group, "p")
+    others = ["p", "p:run:", "p:run:monday", f"{group}0", f"my-{group}", group.upper(), run_group("p.run", Run(id="r"))]
+    assert not any(is_run_group(other, "p") for other in others)
+    assert not is_run_group(run_group("pxy", Run(id="r")), "p.y"), "a dot is a dot"
+    last = Entry(query_id=run_query_id(Run(id="r")), micro_batch_id=0, number=1)
+    assert last_run_group("p", Ledger(last=last)) == group
+    assert last_run_group("p", Ledger(last=replace(last, query_id="of a query"))) is None
+    assert last_run_group("p", EMPTY) is None
+
+
+# --- where it was written
+
+
+def is_written(found: dict[TopicPartition, CommittedOffset], targets: dict[str, str], ledger: Ledger = EMPTY) -> bool:
+    return was_written(job(), ledger, found, targets, next_command="semel pipeline status p")
+
+
+@pytest.mark.parametrize("targets", [TARGETS, MANY_TARGETS], ids=["few", "too many to be kept by name"])
+def test_a_run_is_found_where_it_was_written_and_refused_elsewhere(targets: dict[str, str]) -> None:
+    """Skipped, its rows would be missing there; run, they could be twice here."""
+    found = run_entries(Run(id="r"), HOME, targets)
+    assert is_written(found, targets)
+    assert is_written(found, dict(reversed(targets.items()))), "the order of topics does not matter"
+    fewer = dict(list(targets.items())[1:])
+    for others in (fewer, {**targets, "new": "id-new"}, {"other": "id-other"}):
+        with pytest.raises(ConfigError, match="run 'r' of pipeline 'p' was written to") as refused:
+            is_written(found, others)
+        assert "another pipeline name for this sink, or another run_id" in refused.value.you_want
+        assert refused.value.next_command == "semel pipeline status p"
+
+
+def test_a_run_whose_topic_was_made_again_is_refused() -> None:
+    found = run_entries(Run(id="r"), HOME, TARGETS)
+    with pytest.raises(ConfigError, match="was written to a topic more that was deleted since"):
+        is_written(found, {**TARGETS, "more": "id-3"})
+    assert is_written(found, {**TARGETS, "more": ""}), "a broker that knows no topic ids says nothing"
+
+
+@pytest.mark.parametrize("metadata", ["", "by hand", "[]", '{"semel": 1, "run": "r"}', '{"targets": 3}'])
+def test_the_offset_counts_whoever_wrote_its_metadata(metadata: str) -> None:
+    """Of one without topics only the place is known, which is one of them."""
+    found = {HOME: CommittedOffset(offset_next=1, metadata=metadata)}
+    assert is_written(found, TARGETS)
+    with pytest.raises(ConfigError, match="was written to out"):
+        is_written(found, {"other": "id-1"})
+
+
+def test_the_last_run_of_the_pipeline_was_written_even_if_its_group_is_gone() -> None:
+    last = Entry(query_id=run_query_id(Run(id="r")), micro_batch_id=0, number=9, targets=("out",))
+    ledger = Ledger(last=last, home=Home(output_ids={"out": "id-1"}))
+    assert is_written({}, {"out": "id-1"}, ledger)
+    assert not was_written(job(run_id="R"), ledger, {}, {"out": "id-1"})
+    with pytest.raises(ConfigError, match="was written to out, and this sink writes to more, out"):
+        is_written({}, TARGETS, ledger)
+    with pytest.raises(ConfigError, match="a topic out that was deleted since"):
+        is_written({}, {"out": "id-2"}, ledger)
+    assert not is_written({}, TARGETS)
+
+
 # --- the decision
 
 
-def plan(
-    micro_batch: MicroBatch, ledger: Ledger = EMPTY, *, found: bool = False, kept_ms: int | None = 7 * DAY_MS
-) -> Plan:
-    entries = run_entries(Run(id="r"), HOME) if found else {}
-    return plan_run(micro_batch, ledger, entries, kept_ms=kept_ms, now_ms=NOW_MS, choice=None)
+def plan(micro_batch: MicroBatch, *, found: bool = False, kept_ms: int | None = 7 * DAY_MS) -> Plan:
+    return plan_run(micro_batch, is_written=found, kept_ms=kept_ms, now_ms=NOW_MS, choice=None)
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
@@ -144,21 +214,9 @@ def test_a_run_that_is_remembered_is_skipped(guarantee: Guarantee, planned_ms: i
     assert plan(job(planned_ms, guarantee), found=True) is Plan.SKIP
 
 
-def test_the_offset_counts_whoever_wrote_its_metadata() -> None:
-    found = {HOME: CommittedOffset(offset_next=1)}
-    assert plan_run(job(), EMPTY, found, kept_ms=None, now_ms=NOW_MS, choice=Plan.RUN) is Plan.SKIP
-
-
 @pytest.mark.parametrize("kept_ms", [None, MINUTE_MS, 7 * DAY_MS])
 def test_a_run_of_unknown_age_is_run(kept_ms: int | None) -> None:
     assert plan(job(), kept_ms=kept_ms) is Plan.RUN
-
-
-def test_the_last_run_of_the_pipeline_was_written_even_if_its_group_is_gone() -> None:
-    last = Entry(query_id=run_query_id(Run(id="r")), micro_batch_id=0, number=9)
-    ledger = Ledger(last=last)
-    assert plan(job(), ledger) is Plan.SKIP
-    assert plan(job(run_id="R"), ledger) is Plan.RUN
 
 
 def test_a_run_that_is_younger_than_the_retention_was_never_written() -> None:
@@ -188,8 +246,10 @@ def test_a_repeated_run_is_what_at_least_once_allows() -> None:
 @pytest.mark.parametrize("choice", list(Plan))
 def test_the_user_chooses_where_nobody_can_know(choice: Plan) -> None:
     old = job(NOW_MS - 8 * DAY_MS)
-    assert plan_run(old, EMPTY, {}, kept_ms=7 * DAY_MS, now_ms=NOW_MS, choice=choice) is choice
-    assert plan_run(job(NOW_MS), EMPTY, {}, kept_ms=7 * DAY_MS, now_ms=NOW_MS, choice=choice) is Plan.RUN
+    kept = {"kept_ms": 7 * DAY_MS, "now_ms": NOW_MS}
+    assert plan_run(old, is_written=False, choice=choice, **kept) is choice
+    assert plan_run(old, is_written=True, choice=choice, **kept) is Plan.SKIP
+    assert plan_run(job(NOW_MS), is_written=False, choice=choice, **kept) is Plan.RUN
 
 
 def test_an_unknown_retention_is_not_taken_for_a_long_one() -> None:

@@ -8,6 +8,9 @@ A run that is not found was therefore never written, or it was forgotten. Only i
 runs what is younger than the retention and refuses what is older. A caller who does not say how old a run is
 (`planned_at`) has it run, and is refused on a cluster that forgets within a day.
 
+The offset's metadata says which topics the run was written to. The same run id with other topics is refused: skipped,
+its rows would be missing in those it was not written to; written, they would be twice in the others.
+
 Keeps: E19 of docs/DESIGN.md.
 Why:   a list of run ids in the pipeline's own entry must fit into 4,096 bytes, so it would forget by count.
 """
@@ -15,14 +18,26 @@ Why:   a list of run ids in the pipeline's own entry must fit into 4,096 bytes, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 
 from semel.errors import ConfigError, OutcomeUnknownError
 from semel.guarantee import Guarantee
 from semel.sinks.base import MicroBatch, Run
-from semel.sinks.ledger import Ledger
+from semel.sinks.kafka.ledger import TARGETS_BYTES_MAX
+from semel.sinks.ledger import Ledger, is_same_topic
 from semel.sinks.recovery import Plan
-from semel.sinks.run_ids import CLOCKS_APART_MS_MAX, DAY_MS, duration, run_hash, run_query_id
+from semel.sinks.run_ids import (
+    CLOCKS_APART_MS_MAX,
+    DAY_MS,
+    QUERY_PREFIX,
+    duration,
+    run_hash,
+    run_query_id,
+    written_elsewhere,
+)
 from semel.wire.group_offsets import CommittedOffset
 from semel.wire.topology import TopicPartition
 
@@ -37,10 +52,100 @@ def run_group(pipeline: str, run: Run) -> str:
     return pipeline + GROUP_MARKER + run_hash(run.id)
 
 
-def run_entries(run: Run, home: TopicPartition) -> dict[TopicPartition, CommittedOffset]:
-    """What the run commits for its group; the metadata is for people who look at it."""
-    metadata = json.dumps({"semel": 1, "run": run.id}, ensure_ascii=False)
-    return {home: CommittedOffset(offset_next=1, metadata=metadata)}
+def is_run_group(group: str, pipeline: str) -> bool:
+    """Whether the group remembers a run of this pipeline; one that only begins like that is somebody else's."""
+    return re.fullmatch(re.escape(pipeline + GROUP_MARKER) + "[0-9a-f]{64}", group) is not None
+
+
+def last_run_group(pipeline: str, ledger: Ledger) -> str | None:
+    """The group of the run that the pipeline's own entry names; None when no batch job has committed last."""
+    if ledger.last is None or not ledger.last.query_id.startswith(QUERY_PREFIX):
+        return None
+    return pipeline + GROUP_MARKER + ledger.last.query_id.removeprefix(QUERY_PREFIX)
+
+
+# --- where a run was written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What is known of the topics that a run was written to."""
+
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """Names and ids; an id that is not known is empty."""
+    are_all: bool = True
+    """Whether these are all of them; entries of earlier versions tell one, by where they stand."""
+    digest: str = ""
+    """Of the names, where these were too long to be kept."""
+
+
+def run_entries(run: Run, home: TopicPartition, targets: Mapping[str, str]) -> dict[TopicPartition, CommittedOffset]:
+    """What the run commits for its group: its id, for people who look at it, and the ids of the output topics."""
+    fields: dict[str, object] = {"semel": 1, "run": run.id}
+    kept = dict(sorted(targets.items()))
+    if len(json.dumps(kept).encode()) <= TARGETS_BYTES_MAX:
+        fields["targets"] = kept
+    else:
+        fields["targets_digest"] = _digest(targets)
+    return {home: CommittedOffset(offset_next=1, metadata=json.dumps(fields, ensure_ascii=False))}
+
+
+def _digest(names: Collection[str]) -> str:
+    # No topic's name has a comma.
+    return sha256(",".join(sorted(names)).encode()).hexdigest()
+
+
+def _read(place: TopicPartition, row: CommittedOffset) -> _Written:
+    """Read it back; the offset counts whoever wrote its metadata."""
+    try:
+        fields = json.loads(row.metadata)
+        if "targets" in fields:
+            return _Written(topics={str(name): str(number) for name, number in fields["targets"].items()})
+        if "targets_digest" in fields:
+            return _Written(digest=str(fields["targets_digest"]))
+    except (ValueError, AttributeError, TypeError):
+        pass
+    return _Written(topics={place.topic: ""}, are_all=False)
+
+
+def was_written(
+    micro_batch: MicroBatch,
+    ledger: Ledger,
+    found: Mapping[TopicPartition, CommittedOffset],
+    targets: Mapping[str, str],
+    *,
+    next_command: str = "",
+) -> bool:
+    """Whether the run was written to the sink's topics, given with their ids; ConfigError when it was to others."""
+    run, last = micro_batch.run, ledger.last
+    assert run is not None, "a micro-batch of a query is decided by its ledger"
+    written = [_read(place, row) for place, row in found.items()]
+    # The pipeline's own entry may name it as the last one: then somebody has deleted the run's group.
+    if not written and last is not None and last.query_id == run_query_id(run):
+        ids = ledger.home.output_ids if ledger.home is not None else {}
+        written = [_Written(topics={name: ids.get(name, "") for name in last.targets}, are_all=bool(last.targets))]
+    for one in written:
+        refused = _elsewhere(one, targets)
+        if refused is not None:
+            raise written_elsewhere(micro_batch, *refused, next_command=next_command)
+    return bool(written)
+
+
+def _elsewhere(written: _Written, targets: Mapping[str, str]) -> tuple[str, str] | None:
+    """Where the run was written and where the sink writes, in words, unless that is the same."""
+    here = ", ".join(sorted(targets))
+    if written.digest:
+        return None if written.digest == _digest(targets) else ("other topics", here)
+    is_same = written.topics.keys() == targets.keys() if written.are_all else written.topics.keys() <= targets.keys()
+    if not is_same:
+        return ", ".join(sorted(written.topics)), here
+    for name, number in sorted(written.topics.items()):
+        if not is_same_topic(number, targets[name]):
+            return f"a topic {name} that was deleted since", "the one that has its name now"
+    return None
+
+
+# --- the decision
 
 
 def check_kept(micro_batch: MicroBatch, kept_ms: int | None) -> None:
@@ -60,20 +165,16 @@ def check_kept(micro_batch: MicroBatch, kept_ms: int | None) -> None:
 
 def plan_run(
     micro_batch: MicroBatch,
-    ledger: Ledger,
-    found: Mapping[TopicPartition, CommittedOffset],
     *,
+    is_written: bool,
     kept_ms: int | None,
     now_ms: int,
     choice: Plan | None,
 ) -> Plan:
-    """Decide about a batch job; `found` is what its group holds, `choice` what the user wants where nobody can know."""
+    """Decide about a batch job; `is_written` as `was_written` says, `choice` as the user where nobody can know."""
     run = micro_batch.run
     assert run is not None, "a micro-batch of a query is decided by its ledger"
-    if found:
-        return Plan.SKIP
-    if ledger.last is not None and ledger.last.query_id == run_query_id(run):
-        # The pipeline's own entry names it as the last one: somebody has deleted the run's group.
+    if is_written:
         return Plan.SKIP
     if run.planned_ms is None or micro_batch.guarantee is Guarantee.AT_LEAST_ONCE:
         return Plan.RUN

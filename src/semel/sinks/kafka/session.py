@@ -23,7 +23,7 @@ from semel.sinks.kafka.ledger import entries_missing, ledger_entries, newest_ent
 from semel.sinks.kafka.ownership import check_has_no_members, check_not_taken_over, new_producer, taken_over
 from semel.sinks.kafka.retention import ledger_kept_ms
 from semel.sinks.kafka.rows import RowWriter
-from semel.sinks.kafka.runs import check_kept, plan_run, run_entries, run_group
+from semel.sinks.kafka.runs import check_kept, plan_run, run_entries, run_group, was_written
 from semel.sinks.kafka.settling import Reach, take_over
 from semel.sinks.kafka.stages import ANONYMOUS, Partitioning, counted_rows, largest_row, plan_stages
 from semel.sinks.kafka.targets import Targets
@@ -239,15 +239,28 @@ class KafkaSession(SinkSession):
         check_kept(micro_batch, self._run_kept_ms)
         # `require_stable` would wait for a driver that is at work; its last decided entry is enough here.
         found = committed_offsets(self.cluster, self.pipeline, deadline=self._deadline(), require_stable=False)
-        check_kind(read_ledger(self.pipeline, found, bootstrap=self.sink.wire.addresses).last, micro_batch)
+        ledger = read_ledger(self.pipeline, found, bootstrap=self.sink.wire.addresses)
+        check_kind(ledger.last, micro_batch)
+        written = committed_offsets(self.cluster, group, deadline=self._deadline(), require_stable=False)
+        self._was_written(micro_batch, ledger, written)
         return self._run_kept_ms
+
+    def _was_written(
+        self, micro_batch: MicroBatch, ledger: Ledger, found: Mapping[TopicPartition, CommittedOffset]
+    ) -> bool:
+        """Whether the run is in this output; refused when it is in another."""
+        command = status_command(self.pipeline, self.sink.wire.addresses)
+        return was_written(micro_batch, ledger, found, self._ids_of_targets(), next_command=command)
+
+    def _ids_of_targets(self) -> dict[str, str]:
+        """The output topics with their ids; empty ones from brokers before 2.8."""
+        return {name: str(number or "") for name, number in self._output_ids.items()}
 
     def plan_run(self, micro_batch: MicroBatch) -> Plan:
         """Decide about a batch job by what `read_ledger` found."""
         return plan_run(
             micro_batch,
-            self._ledger,
-            self._run_found,
+            is_written=self._was_written(micro_batch, self._ledger, self._run_found),
             kept_ms=self._run_kept_ms,
             now_ms=RealClock().wall_ms(),
             choice=None if self.sink.ledger_missing is LedgerMissing.STOP else Plan(self.sink.ledger_missing),
@@ -311,7 +324,8 @@ class KafkaSession(SinkSession):
         before = self._transaction.commit_offsets(self.pipeline, self._entries, self._deadline())
         run_before = self._run_found
         if (run := micro_batch.run) is not None:
-            group, entries = run_group(self.pipeline, run), run_entries(run, self.targets.home)
+            group = run_group(self.pipeline, run)
+            entries = run_entries(run, self.targets.home, self._ids_of_targets())
             run_before = self._transaction.commit_offsets(group, entries, self._deadline())
         if before != self._found or run_before != self._run_found:
             raise SinkError(

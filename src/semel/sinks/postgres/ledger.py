@@ -3,7 +3,8 @@
 Both lie in the schema of the output table and change in the transaction that moves the rows. The row of a pipeline says
 who owns it, who committed last, and what the output holds of each source partition. It also has the numbers that
 PostgreSQL gave to the output table and to the ledger itself: an output that was dropped and made again has another
-number, unless the ledger has another one too, because a dump of the whole database was loaded.
+number, unless the ledger has another one too, because a dump of the whole database was loaded. The row of a commit has
+both numbers as well, since a batch job's run is remembered by it alone, also after its table was renamed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from semel.errors import ConfigError, OutcomeUnknownError
 from semel.sinks.base import MicroBatch
 from semel.sinks.ledger import Entry, Home, Ledger, held_from_list, held_to_list, ledger_after
 from semel.sinks.postgres.connection import quoted
-from semel.sinks.run_ids import QUERY_PREFIX
+from semel.sinks.run_ids import QUERY_PREFIX, written_elsewhere
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,6 +46,8 @@ _MAKE = (
     micro_batch bigint NOT NULL,
     owner_epoch bigint NOT NULL,
     target text NOT NULL,
+    target_oid oid,
+    ledger_oid oid,
     rows bigint NOT NULL,
     held jsonb NOT NULL,
     began_at timestamptz NOT NULL,
@@ -54,6 +57,10 @@ _MAKE = (
     "COMMENT ON TABLE {ledger} IS 'semel ledger, version 1'",
 )
 _VERSION = "semel ledger, version 1"
+# Tables that were made before semel kept these numbers get them; without them, as ever, the name of the target counts.
+_ADD = "ALTER TABLE {commits} ADD COLUMN IF NOT EXISTS target_oid oid, ADD COLUMN IF NOT EXISTS ledger_oid oid"
+_HAS_NUMBERS = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s)"
+_NUMBERS = ["target_oid", "ledger_oid"]
 _READ = (
     "SELECT owner_epoch, owner::text, number, query_id, micro_batch, target, target_oid,"
     " ledger_oid = '{ledger_text}'::regclass, held, end_digest FROM {ledger} WHERE pipeline = %s"
@@ -102,6 +109,9 @@ def make_tables(connection: psycopg.Connection[Any], names: Names) -> None:
         if not _has_tables(connection, names):  # the driver that had the lock before may have made them
             for statement in _MAKE:
                 connection.execute(names.sql(statement).encode(), ())
+    found = connection.execute(_HAS_NUMBERS, (names.commits, _NUMBERS)).fetchone()
+    if found is not None and found[0] < len(_NUMBERS):
+        connection.execute(names.sql(_ADD).encode(), ())
 
 
 def _has_tables(connection: psycopg.Connection[Any], names: Names) -> bool:
@@ -219,15 +229,24 @@ def write_kept(
 
 
 def note_commit(
-    connection: psycopg.Connection[Any], names: Names, entry: Entry, *, pipeline: str, held: str, rows: int, epoch: int
+    connection: psycopg.Connection[Any],
+    names: Names,
+    entry: Entry,
+    *,
+    pipeline: str,
+    target_oid: int,
+    held: str,
+    rows: int,
+    epoch: int,
 ) -> None:
-    """Add the line that an audit reads."""
+    """Add the line that an audit reads, and that remembers the run of a batch job."""
     connection.execute(
         names.sql(
-            "INSERT INTO {commits} (pipeline, number, query_id, micro_batch, owner_epoch, target, rows, held, began_at,"
-            " committed_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now(), clock_timestamp())"
+            "INSERT INTO {commits} (pipeline, number, query_id, micro_batch, owner_epoch, target, target_oid,"
+            " ledger_oid, rows, held, began_at, committed_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, '{ledger_text}'::regclass, %s, %s, now(), clock_timestamp())"
         ).encode(),
-        (pipeline, entry.number, entry.query_id, entry.micro_batch_id, epoch, entry.targets[0], rows, held),
+        (pipeline, entry.number, entry.query_id, entry.micro_batch_id, epoch, entry.targets[0], target_oid, rows, held),
     )
 
 
@@ -265,7 +284,32 @@ def check_runs(
         )
 
 
-def has_run(connection: psycopg.Connection[Any], names: Names, pipeline: str, query_id: str) -> bool:
-    """Whether a batch job's run was committed."""
-    text = names.sql("SELECT 1 FROM {commits} WHERE pipeline = %s AND query_id = %s LIMIT 1")
-    return connection.execute(text.encode(), (pipeline, query_id)).fetchone() is not None
+def has_run(
+    connection: psycopg.Connection[Any], names: Names, micro_batch: MicroBatch, *, target: str, target_oid: int
+) -> bool:
+    """Whether a batch job's run was committed; ConfigError when it went into another table."""
+    look = "SELECT target, target_oid, ledger_oid = '{ledger_text}'::regclass FROM {commits}"
+    text = names.sql(look) + " WHERE pipeline = %s AND query_id = %s ORDER BY number"
+    found = connection.execute(text.encode(), (micro_batch.pipeline, micro_batch.query_id)).fetchall()
+    for written, written_oid, is_same_ledger in found:
+        # With another number of the ledger a dump was loaded, and numbers of tables mean nothing any more.
+        is_known = bool(is_same_ledger and written_oid)
+        if is_known and written_oid != target_oid:
+            is_of_name = written == target
+            there = f"a table {written} that was dropped or renamed since" if is_of_name else f"the table {written}"
+            raise written_elsewhere(micro_batch, there, "the one that has its name now" if is_of_name else target)
+        if not is_known and written != target:
+            raise written_elsewhere(
+                micro_batch,
+                f"the table {written}",
+                target,
+                or_else="; or, if you know that the table was renamed, this statement",
+                next_command=_name_anew(names, micro_batch.pipeline, written, target),
+            )
+    return bool(found)
+
+
+def _name_anew(names: Names, pipeline: str, written: str, target: str) -> str:
+    """The statement with which an operator says that a table was renamed."""
+    name, old, new = (text.replace("'", "''") for text in (pipeline, written, target))
+    return f"UPDATE {names.commits} SET target = '{new}' WHERE pipeline = '{name}' AND target = '{old}'"  # noqa: S608

@@ -213,7 +213,7 @@ class PostgresSession(StagedSession):
                 found = connection.execute(f"SELECT EXISTS (TABLE {self.table.sql})".encode()).fetchone()
                 self._holds_rows = bool(found and found[0])
             if micro_batch.run is not None:
-                self._has_run = has_run(connection, self._names, self.pipeline, micro_batch.query_id)
+                self._has_run = self._look_for_run(connection, micro_batch)
                 if not self._has_run and self.sink.ledger_missing is not LedgerMissing.RUN:
                     to_run = self.sink.words(ledger_missing=str(LedgerMissing.RUN))
                     check_runs(connection, self._names, self.pipeline, self._kept, to_run=to_run)
@@ -271,8 +271,13 @@ class PostgresSession(StagedSession):
         """Refuse a batch job in a query's pipeline; commits are kept, so its run is remembered for good."""
         with self._transaction("reading the ledger") as connection:
             kept = read_kept(connection, self._names, self.pipeline)
-        check_kind(None if kept is None else kept.ledger.last, micro_batch)
+            check_kind(None if kept is None else kept.ledger.last, micro_batch)
+            self._look_for_run(connection, micro_batch)
         return KEPT_FOREVER
+
+    def _look_for_run(self, connection: psycopg.Connection[Any], micro_batch: MicroBatch) -> bool:
+        """Whether the run is in this table; refused when it is in another."""
+        return has_run(connection, self._names, micro_batch, target=self._target, target_oid=self.table.oid)
 
     # --- rows
 
@@ -393,6 +398,7 @@ class PostgresSession(StagedSession):
             self._names,
             entry,
             pipeline=self.pipeline,
+            target_oid=self.table.oid,
             held=held,
             rows=self._rows,
             epoch=self._epoch,

@@ -159,6 +159,58 @@ def test_runs_are_removed_from_the_history(job: SchemaJob) -> None:
     assert job.ids() == ALL
 
 
+def test_a_run_is_refused_for_another_table(job: SchemaJob) -> None:
+    """A run is remembered for the whole pipeline: skipped, it would be missing in the other table."""
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == ROWS
+    job.execute(f"CREATE TABLE {job.schema}.more ({job.ddl})")
+    other = SchemaJob(job.dsn, table=f"{job.schema}.more", ddl="", name=job.name)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"was written to the table .*orders, and this sink") as caught:
+            write_run(other.open(), "monday", orders(0, ROWS))
+        assert "another pipeline name for this sink, or another run_id" in str(caught.value)
+    assert other.ids() == []
+    other.name = f"{job.name}-too"
+    assert write_run(other.open(), "monday", orders(0, ROWS)) == ROWS
+    assert (other.ids(), job.ids()) == (ALL[:ROWS], ALL[:ROWS])
+
+
+def test_the_table_of_a_run_is_renamed(job: SchemaJob) -> None:
+    """The same table under another name has the run; another table under the old name has not."""
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == ROWS
+    old, job.table = job.table, f"{job.schema}.orders_of_2026"
+    job.execute(f"ALTER TABLE {old} RENAME TO orders_of_2026")
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == 0
+    job.execute(f"CREATE TABLE {old} ({job.ddl})")
+    made_again = SchemaJob(job.dsn, table=old, ddl="", name=job.name)
+    with pytest.raises(ConfigError, match="was dropped or renamed since, and this sink writes to the one that has its"):
+        write_run(made_again.open(), "monday", orders(0, ROWS))
+    assert (made_again.ids(), job.ids()) == ([], ALL[:ROWS])
+
+
+def test_the_table_of_a_run_is_renamed_after_a_dump_was_loaded(job: SchemaJob) -> None:
+    """Numbers of tables mean nothing then, and the name is another one: somebody has to say that it is the same."""
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == ROWS
+    job.load(job.dump())
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == 0
+    job.execute(f"ALTER TABLE {job.table} RENAME TO orders_of_2026")
+    job.table = f"{job.schema}.orders_of_2026"
+    with pytest.raises(ConfigError, match="if you know that the table was renamed, this statement") as caught:
+        write_run(job.open(), "monday", orders(0, ROWS))
+    job.execute(caught.value.next_command)
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == 0
+    assert job.ids() == ALL[:ROWS]
+
+
+def test_runs_of_before_semel_kept_the_numbers_of_tables(job: SchemaJob) -> None:
+    """The columns are added, and the name of the table counts, as it did."""
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == ROWS
+    job.execute(f"ALTER TABLE {job.schema}.semel_commits DROP COLUMN target_oid, DROP COLUMN ledger_oid")
+    assert write_run(job.open(), "monday", orders(0, ROWS)) == 0
+    assert write_run(job.open(), "tuesday", orders(ROWS, 2 * ROWS)) == ROWS
+    numbers = job.execute(f"SELECT target_oid IS NULL FROM {job.schema}.semel_commits ORDER BY number")
+    assert numbers == [(True,), (False,)]
+
+
 def test_two_pipelines_share_a_table(job: SchemaJob) -> None:
     """The second is told that the table has rows, chooses, and neither disturbs the other."""
     job.drive(1)
