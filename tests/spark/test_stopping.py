@@ -37,6 +37,8 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("interrupted_program.py")
 SCHEMA = "key binary, value binary"
+# About 70 are PySpark's own, for a main thread that is interrupted while it waits for the JVM.
+SAID_LINES_MAX = 150
 Stop = Callable[[Witness, StreamingQuery], None]
 WAYS = {
     "thread": Witness.stop_by_thread,
@@ -95,7 +97,7 @@ def test_a_stop_by_anybody(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "partitioning", [pytest.param("keyed", marks=pytest.mark.soak), pytest.param("spread", marks=pytest.mark.full)]
@@ -334,6 +336,7 @@ def test_an_interrupt_at_the_keyboard(
     assert ended.returncode == 0, said[-3000:]
     assert json.loads(ended.stdout.splitlines()[-1]) == {"active": False, "error": None}
     assert "StackOverflowError" not in said
+    assert said.count("\n") <= SAID_LINES_MAX, said
     job.finish()
     check_once(job.output(), range(60), ordered=False)
 
@@ -368,7 +371,7 @@ class Feed:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("times", [pytest.param(20, marks=pytest.mark.full), pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("times", [pytest.param(50, marks=pytest.mark.full), pytest.param(200, marks=pytest.mark.soak)])
 def test_stops_at_random_moments(
     spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seen: Witness, times: int
 ) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +76,19 @@ class Operated:
         fill(self.job.bootstrap, self.job.source, numbers, partitions=self.partitions)
         self.sent.extend(numbers)
         self.sent_to |= {number: number % KEYS % self.partitions for number in numbers}
+        self.in_topic.extend(numbers)
+
+    def send_to_newest(self, how_many: int) -> None:
+        """More input, in the partition that was added last alone."""
+        numbers = range(self.next_number, self.next_number + how_many)
+        self.next_number += how_many
+        newest = self.partitions - 1
+        client = Producer({"bootstrap.servers": self.job.bootstrap, "linger.ms": 0})
+        for number in numbers:
+            client.produce(self.job.source, key=b"key %d" % (number % KEYS), value=b"%d" % number, partition=newest)
+        assert client.flush(CLIENT_S_MAX) == 0
+        self.sent.extend(numbers)
+        self.sent_to |= dict.fromkeys(numbers, newest)
         self.in_topic.extend(numbers)
 
     def live(self, *batches: int) -> None:
@@ -266,6 +279,21 @@ class Operated:
             assert values == sorted(set(values)), (key, values)
         last = {key: values[-1] for key, values in seen.items()}
         assert last == Counter(b"key %d" % (one % KEYS) for one in wanted)
+
+    def check_counted_anew(self, state_lost_at: int) -> None:
+        """Counts that rise to what was sent before the state was lost, and then from nothing to what came after it."""
+        seen: dict[bytes | None, list[list[int]]] = defaultdict(list)
+        for one in sorted(self.job.output(), key=lambda one: one.offset):
+            runs = seen[one.key]
+            if runs and runs[-1][-1] < number_of(one):
+                runs[-1].append(number_of(one))
+            else:
+                runs.append([number_of(one)])
+        parts = (self.sent[:state_lost_at], self.sent[state_lost_at:])
+        before, after = (Counter(b"key %d" % (one % KEYS) for one in part) for part in parts)
+        assert {key: [run[-1] for run in runs] for key, runs in seen.items()} == {
+            key: [before[key], after[key]] for key in before | after
+        }
 
     def check_numbers(self) -> None:
         """Every number as often as it should be there, in any order: some were asked for again."""

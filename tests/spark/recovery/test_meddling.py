@@ -264,6 +264,31 @@ def test_two_pipelines_of_one_topic_swap_their_checkpoints(pipeline: Operated, i
         one.check()
 
 
+@BOTH
+def test_a_checkpoint_that_is_ahead_while_nothing_new_comes(
+    pipeline: Operated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start that has nothing to do writes nothing and looks at nothing; the status says it before, and a record."""
+    pipeline.live(BATCH)
+    pipeline.send(BATCH)
+    pipeline.swap_checkpoint(["offsets", "commits", "metadata"])
+    before = pipeline.output_size()
+    assert pipeline.job.run() is None
+    assert pipeline.output_size() == before
+    place = ["--bootstrap", pipeline.job.bootstrap, "--checkpoint", pipeline.job.checkpoint]
+    capsys.readouterr()
+    assert main(["pipeline", "status", pipeline.job.pipeline, *place]) == ExitCode.BROKEN
+    told = re.search(r"\(D09\): (.*)", capsys.readouterr().out)
+    assert told
+    pipeline.send(BATCH)
+    failure = pipeline.job.run() or ""
+    assert "and lose records" in failure
+    assert pipeline.output_size() == before
+    reset(pipeline, failure)
+    pipeline.job.finish()
+    pipeline.check()
+
+
 def swap(one: Path, other: Path, *, is_whole: bool) -> None:
     """Exchange two checkpoints."""
     names = ["."] if is_whole else ["offsets", "commits", "metadata"]

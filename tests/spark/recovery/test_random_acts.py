@@ -136,6 +136,8 @@ class Meddler(Operator):
         if is_ahead:
             self.pipeline.send(5)
         self.pipeline.swap_checkpoint(self.draw.choice([whole, whole[:-1]]))
+        if is_ahead:  # a start that has nothing to do looks at nothing
+            self.pipeline.send(5)
 
     def delete_entries(self) -> None:
         self.pipeline.delete_entries()
@@ -175,7 +177,7 @@ def test_every_start_is_right_or_refused(
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(SEEDS_FULL, SEEDS), ids=lambda seed: f"seed-{seed}")
 def test_many_more_sequences(spark: SparkSession, cluster: semel.Cluster, tmp_path: Path, seed: int) -> None:
-    run_seed(spark, cluster, tmp_path, seed)
+    run_seed(spark, cluster, tmp_path, seed, by=Meddler if seed % 2 else Operator)
 
 
 @pytest.mark.full

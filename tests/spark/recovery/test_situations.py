@@ -27,6 +27,11 @@ AGAIN = (
     "compute everything again: another pipeline name than '{pipeline}', a new output topic, a new checkpoint folder "
     'and startingOffsets="earliest"'
 )
+OTHER_NAME = (
+    "another pipeline name, in a new checkpoint folder, and, for its first start, since the output has records of "
+    "'{pipeline}', KafkaSink(..., ledger_missing=\"run\")"
+)
+EMPTY_STATE = 'KafkaSink(..., lost_state="accept") in a new checkpoint folder to go on with empty state'
 RUN = 'KafkaSink(..., ledger_missing="run")'
 SKIP = 'KafkaSink(..., ledger_missing="skip")'
 Act = Callable[[Operated], None]
@@ -43,6 +48,7 @@ class Case:
     refused: str = ""
     way_out: str = ""
     in_quick_tier: bool = False
+    check: Act = Operated.check
 
 
 def acts(*steps: Act) -> Act:
@@ -91,6 +97,20 @@ def other_source(pipeline: Operated) -> None:
     pipeline.job.source = pipeline.new_output()
     pipeline.sent.clear()
     pipeline.send(20)
+
+
+def other_source_same_output(pipeline: Operated) -> None:
+    """A second job of the same name, from another topic, into the topic that has the first one's records."""
+    pipeline.job.source = pipeline.new_output()
+    pipeline.in_topic.clear()
+    pipeline.send(20)
+
+
+def declared(guarantee: str) -> Act:
+    def declare(pipeline: Operated) -> None:
+        pipeline.job.guarantee = guarantee
+
+    return declare
 
 
 TWO = live(30, 30)
@@ -159,7 +179,20 @@ CASES = [
         name="partition added, older, source knows its pipeline",
         act=acts(TWO, Operated.add_partition, more(30), restore("1"), Operated.know_pipeline),
     ),
+    # Only the new partition has new records, and this start would begin behind them.
+    Case(
+        name="partition added, new, from the latest",
+        act=acts(TWO, Operated.add_partition, lambda pipeline: pipeline.send_to_newest(50), lose("latest")),
+        formats=BOTH,
+        refused="the output holds nothing, this query would begin at 50 and lose records",
+        way_out=LEFT_START,
+    ),
     # No ledger.
+    Case(
+        name="ledger deleted, at least once",
+        act=acts(declared("at_least_once"), TWO, Operated.delete_ledger, more()),
+        formats=BOTH,
+    ),
     Case(
         name="ledger deleted",
         act=acts(TWO, Operated.delete_ledger, more()),
@@ -237,6 +270,13 @@ CASES = [
         act=acts(TWO, lose("earliest"), other_output, other_source),
         refused="writes to",
         way_out="another pipeline name for this sink",
+    ),
+    Case(
+        name="another source, same output",
+        act=acts(TWO, lose("earliest"), other_source_same_output),
+        formats=BOTH,
+        refused="two pipelines of one name would share a ledger",
+        way_out=OTHER_NAME,
     ),
     # Source topics.
     Case(name="expired, all read", act=acts(TWO, Operated.expire_source, more()), formats=BOTH),
@@ -327,6 +367,14 @@ CASES = [
         in_quick_tier=True,
     ),
     Case(
+        name="new, from the ledger, loss of state accepted",
+        act=acts(TWO, lose("ledger"), more()),
+        is_stateful=True,
+        refused="none of the state that wrote the output",
+        way_out=EMPTY_STATE,
+        check=lambda pipeline: pipeline.check_counted_anew(60),
+    ),
+    Case(
         name="new, from the earliest",
         act=acts(TWO, lose("earliest"), more()),
         formats=BOTH,
@@ -370,18 +418,20 @@ def run_case(pipeline: Operated, case: Case) -> None:
     failure = pipeline.job.run()
     if not case.refused:
         assert failure is None, failure
-        pipeline.check()
+        case.check(pipeline)
         return
     assert case.refused in (failure or "it was run"), failure
     assert pipeline.output_size() == before
     assert "semel pipeline status" in (failure or "")
     pipeline.follow(failure or "", case.way_out.format(pipeline=pipeline.job.pipeline))
     pipeline.job.finish()
-    pipeline.check()
+    case.check(pipeline)
     # And it goes on like that.
+    if "for its first start" in case.way_out:
+        pipeline.job.sink_options.clear()
     pipeline.send(10)
     pipeline.job.finish()
-    pipeline.check()
+    case.check(pipeline)
 
 
 @pytest.mark.parametrize(("case", "format_"), PARAMETERS)

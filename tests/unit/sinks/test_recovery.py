@@ -382,6 +382,20 @@ def test_a_refusal_names_a_way_out(given: Situation, kind: type[Exception], word
     assert "semel pipeline status p" in str(error)
 
 
+def test_the_way_out_for_other_sources_is_not_refused() -> None:
+    """D06 sends to another name, whose ledger is empty beside an output with records: alone that would be D04."""
+    refused = changed(situation(LEVEL), offsets={B0: 1}, offsets_before={B0: 0})
+    error = decide(refused).error
+    assert error is not None
+    assert "another pipeline name, in a new checkpoint folder" in error.you_want
+    other_name = replace(changed(refused, pipeline="p2", query_id="q2", id=0), ledger=Ledger(), checkpoint="/new")
+    assert other_name.evidence.output_holds_records
+    assert decide(other_name).row == "D04"
+    (chosen,) = re.findall(r'for its first start, .*ledger_missing="(\w+)"', error.you_want)
+    found = decide(replace(other_name, ledger_missing=LedgerMissing(chosen)))
+    assert (found.row, found.action) == ("D03", Plan.RUN)
+
+
 def test_a_source_topic_that_was_deleted_with_its_entries() -> None:
     """Kafka deletes committed offsets with their topic; the entry at home says that this is no new pipeline."""
     given = situation({A0: Part(held=(0, 4), begin=0, end=2)})
