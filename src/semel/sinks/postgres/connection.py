@@ -18,6 +18,7 @@ from semel.errors import ConfigError, MissingExtraError, NoSpaceError, SemelErro
 if TYPE_CHECKING:
     import psycopg
 
+STAGING = "semel_staging_"  # what the names of all staging tables begin with
 # The user's own words go first.
 LIMITS = {
     # libpq's own names: seconds, then a number of probes, then milliseconds.
@@ -38,6 +39,7 @@ _LOST = ("08", "57", "25P03", "25P04")  # also what was cut off for standing sti
 # Rollbacks such as deadlocks, resources, objects that are in use.
 _AGAIN = ("40", "53", "55")
 _DISK_FULL = "53100"
+_NO_TABLE, _NO_RIGHT = "42P01", "42501"
 _NO_TEXT = "22021"  # bytes that are no text in the database's encoding
 # How the server tells where in a COPY it was.
 _COPY_COLUMN = re.compile(r'^COPY .*, line \d+, column "?(.+?)"?(?:: .*)?$', re.MULTILINE)
@@ -119,12 +121,18 @@ class Address:
             return NoSpaceError(full, because=told, you_want=_ROOM)
         if state.startswith(_AGAIN):
             return SinkError(f"{what}: PostgreSQL could not do it now ({state})", because=told)
-        if state == "42501":
-            return ConfigError(f"{what}: this user may not do that", because=told, you_want=_RIGHTS)
+        if state == _NO_TABLE and STAGING in told:
+            # In the next run the driver looks whether it is still the owner.
+            gone = "a newer driver of this pipeline has taken over and dropped it, or somebody else has dropped it"
+            return SinkError(f"{what}: a staging table is gone", because=f"{gone}: {told}")
         if state.startswith(("22", "23")):
             refused = f"{what}: PostgreSQL refuses the rows ({_place(error, state)})"
             return RowsRefusedError(refused, because=told, you_want=_TEXTS if state == _NO_TEXT else _ROWS)
-        return ConfigError(f"{what}: PostgreSQL refuses it ({state})", because=told)
+        if state == _NO_RIGHT:
+            what, wanted = f"{what}: this user may not do that", _RIGHTS
+        else:
+            what, wanted = f"{what}: PostgreSQL refuses it ({state})", ""
+        return ConfigError(what, because=told, you_want=wanted)
 
 
 class Line:

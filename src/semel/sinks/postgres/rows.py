@@ -6,7 +6,9 @@ next owner to drop, one that ends twice leaves two tables, and only the one whos
 Keeps: E2 a result says how many rows the server took; memory is bounded, since rows are encoded a megabyte at a time.
 Why:   the table is made in a transaction of its own. A server that crashes just after a transaction with a new UNLOGGED
        table was rolled back does not start: the file of the table is still there, the sign that it may be emptied is
-       not ("could not create file … File exists", PostgreSQL's bug 17731; the second start goes through).
+       not ("could not create file … File exists", PostgreSQL's bug 17731; the second start goes through). That
+       transaction is on the disk before rows are sent: after a crash the table is then there and empty, which the
+       driver notices and writes again (E22); one that is not there would end the query.
 """
 
 from __future__ import annotations
@@ -79,8 +81,6 @@ class StageRows:
     def _made(self, connection: psycopg.Connection[Any], place: str) -> Iterator[None]:
         """Make the staging table, for the work of one attempt; drop it when the work fails."""
         columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns)
-        # Nothing depends on it yet, so nobody waits for the disk.
-        connection.execute("SET LOCAL synchronous_commit = off")
         connection.execute(f"CREATE UNLOGGED TABLE {place} ({columns})".encode())
         connection.commit()
         try:

@@ -13,13 +13,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from semel.errors import SinkError
-from semel.sinks.postgres.connection import RowsRefusedError, library, quoted
+from semel.sinks.postgres.connection import STAGING, RowsRefusedError, library, quoted
 from semel.sinks.postgres.table import Table
 
 if TYPE_CHECKING:
     import psycopg
 
-STAGING = "semel_staging_"
 TEXTS = "S"  # PostgreSQL's category of types
 INPUT_CHECKS_SINCE = 160_000  # the server's version that brought pg_input_is_valid
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ import pytest
 from semel.engine.postgres import PostgresServer
 from semel.errors import FencedError, OutcomeUnknownError, SinkError
 from semel.sinks.base import CommitStep, Results, Task, WritePlan
+from semel.sinks.postgres.rows import StageRows
 from semel.sinks.postgres.session import PostgresSession
+from semel.sinks.postgres.staging import Move
 from semel.testing.local_work import LocalWork
 from tests.unit.sinks.local_work import COLUMNS, ROWS, orders
 from tests.unit.sinks.postgres.local_job import LocalJob
@@ -244,6 +247,40 @@ def test_a_driver_takes_over_while_a_task_of_the_old_one_copies(job: LocalJob) -
     assert job.write(job.open(), 0) == ROWS
     assert job.ids() == ALL[:ROWS]
     assert job.staging() == []
+
+
+@pytest.mark.parametrize("is_moving", [False, True], ids=["before the copy", "before the move"])
+def test_somebody_drops_the_staging_tables(job: LocalJob, monkeypatch: pytest.MonkeyPatch, is_moving: bool) -> None:
+    """They look like rubbish to whoever tidies the schema up: the rows are staged again."""
+    dropped: list[str] = []
+
+    def drop_all() -> None:
+        if not dropped:
+            dropped.extend(job.staging())
+            for name in dropped:
+                job.execute(f"DROP TABLE {name}")
+
+    if is_moving:
+        move = Move.carry_out
+
+        def move_dropped(self: Move, *given: Any) -> None:
+            drop_all()
+            move(self, *given)
+
+        monkeypatch.setattr(Move, "carry_out", move_dropped)
+    else:
+        made = StageRows._made
+
+        @contextmanager
+        def made_and_dropped(self: StageRows, connection: Any, place: str) -> Iterator[None]:
+            with made(self, connection, place):
+                drop_all()
+                yield
+
+        monkeypatch.setattr(StageRows, "_made", made_and_dropped)
+    assert job.write(job.open(), 0) == ROWS
+    assert dropped
+    assert job.ids() == ALL[:ROWS]
 
 
 @pytest.mark.full
