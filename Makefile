@@ -36,7 +36,7 @@ setup: $(CLASSES)  ## Create .venv from the lock file (about two minutes the fir
 demo: $(READY)  ## Kill a pipeline in the middle and count what came out (a minute or two)
 	@$(BIN)/semel demo $(DEMO_ARGS)
 
-# Two processes take what is left of each other's tests. One that hangs where no signal reaches it ends the run, with the
+# The processes take what is left of each other's tests. One that hangs where no signal reaches it ends the run, with the
 # stacks of all its threads.
 # The order of the tests is shuffled, always in the same way: a run that turns red does so for what was changed.
 # Another SEED finds tests that lean on each other.
