@@ -66,7 +66,7 @@ def ask(
 
 
 def leader(cluster: Cluster, topic: str, partition: int = 0) -> int:
-    """Who leads this partition, as the controller has it; -1 while nobody does."""
+    """The broker that leads this partition, as the controller knows it; -1 while none does."""
     return cluster.core.state.topics[topic].partitions[partition].leader
 
 
@@ -96,7 +96,7 @@ class Owner:
     _sequences: dict[str, int] = field(default_factory=dict)
 
     def coordinator(self) -> int:
-        """Who coordinates."""
+        """The number of the broker that coordinates this transactional id."""
         return coordinator_of(self.cluster, CoordinatorKind.TRANSACTION, self.id or "")
 
     def init(self, timeout_ms: int = 60_000) -> None:
@@ -166,7 +166,7 @@ class Owner:
         return self.send(topic, batch) == ErrorCode.NONE
 
     def end_request(self, *, commit: bool) -> EndTxnRequest:
-        """The EndTxn of now, to be sent at any time."""
+        """An EndTxn request as this owner would send it now; the caller may send it much later."""
         return EndTxnRequest(
             transactional_id=self.id or "", producer_id=self.producer_id, producer_epoch=self.epoch, committed=commit
         )

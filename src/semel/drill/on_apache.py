@@ -46,7 +46,7 @@ ON_NODES = {
 
 
 def can_run(cell: Cell, nodes: int) -> bool:
-    """Whether so many nodes of any cluster will do. With one node there is nobody who could take a part over."""
+    """Whether this cell can run on so many nodes. On a single node no other one can take over from it."""
     if isinstance(cell.fault, SparkFault):
         return cell.fault.strike is None
     # A story moves messages inside the cluster, and its names are none of these.

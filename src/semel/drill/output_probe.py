@@ -47,7 +47,7 @@ class FolderProbe:
     folder: Path
 
     def look(self) -> Mark:
-        """Walk."""
+        """List the files with their sizes."""
         found: set[tuple[str, int]] = set()
         is_half_written = False
         for place, folders, names in os.walk(self.folder):
@@ -77,7 +77,7 @@ class TopicProbe:
         )
 
     def look(self) -> Mark:
-        """Ask."""
+        """Ask the cluster where each partition ends."""
         library = confluent()
         try:
             described = self._client.list_topics(self.topic, timeout=ASK_S_MAX).topics[self.topic]
@@ -107,7 +107,7 @@ class TableProbe:
     _connection: Any = field(init=False, default=None)
 
     def look(self) -> Mark:
-        """Count."""
+        """Count the rows."""
         try:
             import psycopg  # noqa: PLC0415 - an extra
         except ImportError:

@@ -142,7 +142,7 @@ class _StageRun:
         return Struck(point=point, times=times, anomalies=more, is_whole=after.is_whole, reason=reason), after
 
     def close(self) -> None:
-        """Let go of the outputs."""
+        """Close the connections to the outputs."""
         for output in self._stage.outputs:
             if output is not None:
                 output.close()
@@ -280,11 +280,11 @@ class _Watch:
         )
 
     def is_planned_for(self, delay_s: float | None) -> bool:
-        """Whether the plan is so old."""
+        """Whether so many seconds have passed since the micro-batch was planned."""
         return delay_s is not None and time.monotonic() - self._planned_at >= delay_s
 
     def end(self) -> float:
-        """Wait for the next micro-batch; gives the seconds that this one took."""
+        """Wait for the next micro-batch; returns how many seconds this one took."""
         if self._number is not None:
             self._known.add(self._number)
         self._number = self._before = None

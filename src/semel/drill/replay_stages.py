@@ -92,7 +92,7 @@ class InPlace:
 
 @dataclass(slots=True)
 class OnCopies:
-    """Copies of a checkpoint and of a folder with output, made anew for each point; the originals are only read."""
+    """Copies of a checkpoint and of a folder with output, made again for each point; the originals are only read."""
 
     places: Places
     audit: Audit
@@ -113,7 +113,7 @@ class OnCopies:
             )
 
     def stage(self, point: Point) -> Stage:
-        """Copy."""
+        """Copy the checkpoint and the output for this point."""
         place = parse_place(self.places.rights[0])
         assert isinstance(place, Files)
         words = {"point": point.word}
@@ -138,7 +138,7 @@ class OnCluster:
     _fed: int = field(default=0, init=False)
 
     def stage(self, point: Point) -> Stage:
-        """Make the topics and the folder."""
+        """Make the topics and the folder for this point."""
         folder = self.folder / point.word
         folder.mkdir()
         source = new_topic(self.cluster, f"input-{point.word}")

@@ -100,7 +100,7 @@ class Pipeline:
         return self.spark.readStream.format("semel").options(**given).load().select("key", "value")
 
     def survive(self, on_step: OnStep = ignore_step) -> list[str]:
-        """Start drivers until one comes to the end; the errors on the way."""
+        """Start one driver after the other until one finishes; returns the errors of those before it."""
         errors: list[str] = []
         for _ in range(LIVES_MAX):
             failure = self.run(on_step)

@@ -53,7 +53,7 @@ def is_committed(program_input: ProgramInput) -> bool:
 
 
 def _standing(program_input: ProgramInput) -> list[tuple[int, ...]]:
-    """Where the group stands in each partition; nothing when nobody says."""
+    """Where the group stands in each partition; empty where the broker does not say."""
     library = confluent()
     member = make("Consumer", {"bootstrap.servers": program_input.bootstrap, "group.id": program_input.name, **HASTY})
     try:
