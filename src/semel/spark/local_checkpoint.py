@@ -52,7 +52,7 @@ class LocalCheckpoint(Checkpoint):
         replace_file(self._place / name, text)
 
     def exists(self, name: str) -> bool:
-        """Look."""
+        """Whether the file or folder is there."""
         return (self._place / name).exists()
 
     @property

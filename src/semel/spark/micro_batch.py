@@ -84,16 +84,16 @@ class MicroBatchRun:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """How Spark tells that a job failed."""
+        """The exceptions that Spark raises when a job failed."""
         return (PySparkException, Py4JJavaError)
 
     def ahead(self) -> RowsAhead:
-        """What Spark knows before it reads."""
+        """What is known of the rows before Spark reads them."""
         cores = self.rows.sparkSession.sparkContext.defaultParallelism
         return RowsAhead(columns=self.columns or columns_of(self.rows.schema), expected=self.rows_expected, cores=cores)
 
     def has_no_rows(self) -> bool:
-        """Look for the first row."""
+        """Whether there is no row at all; Spark stops at the first one."""
         return self.rows.isEmpty()
 
     def drop_rows(self) -> int:
@@ -101,7 +101,7 @@ class MicroBatchRun:
         return self.rows.count()
 
     def wrote(self, rows: int) -> None:
-        """Tell Spark how many rows were read past it, for the query's progress."""
+        """Add the rows that Spark has not read itself to the query's progress."""
         if self.scan is not None:
             self.scan.tell_rows_read(rows)
 

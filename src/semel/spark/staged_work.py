@@ -46,34 +46,34 @@ class StagedWork:
         return sum(int(one["records"]) for one in self.results)
 
     def ahead(self) -> RowsAhead:
-        """All that is needed: nobody starts a task by it any more."""
+        """Columns and count of the staged rows; no task is planned from them, since all tasks are done."""
         return RowsAhead(columns=self.columns, expected=self.rows, cores=1)
 
     def carry_out(self, plan: WritePlan) -> Results:  # noqa: ARG002
-        """The tasks have done it."""
+        """Return what the tasks reported; they have written everything already."""
         return self.results
 
     def wrote(self, rows: int) -> None:
-        """Spark counts by itself."""
+        """Do nothing: Spark counts these rows by itself."""
 
     def has_no_rows(self) -> bool:
         """Look at what the tasks reported."""
         return self.rows == 0
 
     def drop_rows(self) -> int:
-        """They are computed, so the state has their effect."""
+        """Do nothing but count: Spark has computed the rows, so its state has their effect already."""
         return self.rows
 
     def is_stateful(self) -> bool:
-        """As the checkpoint says."""
+        """Whether the query keeps state, as its checkpoint says."""
         return self.has_state()
 
     def may_run_again(self) -> bool:
-        """Nothing is computed again: another run takes the same staged rows."""
+        """Always: nothing is computed again, another run takes the same staged rows."""
         return True
 
     def words_of(self, error: Exception) -> str:
-        """Its text."""
+        """The error's text."""
         return str(error)
 
 
