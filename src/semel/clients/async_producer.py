@@ -11,7 +11,7 @@ A `send` that is not awaited does nothing: the transaction is not committed then
 A task may be cancelled at any `await`: a send that waited for room was not made; a transaction that was open, or was
 being opened, is aborted; a commit under way goes on to its end, and the next one waits for that.
 
-Keeps: K2 a send has one outcome: a failure that nobody awaited is told by the next flush, or by close.
+Keeps: K2 a send has one outcome: a failure that nobody awaited is raised by the next flush, or by close.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Reports:
         return asyncio.get_running_loop() is self._loop
 
     def future(self) -> asyncio.Future[Delivered]:
-        """What a report is waited for with; ConfigError on another loop, where nobody would ever be woken."""
+        """A future to await a report with; ConfigError on another loop, where nothing would ever wake the task."""
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigError(
                 "the producer was opened on another loop",
@@ -116,7 +116,7 @@ class Reports:
         return self._loop.create_future()
 
     def add(self, delivery: AsyncDelivery) -> None:
-        """From any thread; the loop is woken once for all that comes before it looks."""
+        """Take a report, from any thread; the loop is woken once for all reports that wait."""
         with self._lock:
             self._settled.append(delivery)
             is_first = len(self._settled) == 1
@@ -134,7 +134,7 @@ class Reports:
             self._forget_seen()
 
     def _forget_seen(self) -> None:
-        """Nothing says when a failure is awaited, so a program that never flushes would keep them all."""
+        """Drop failures that were awaited meanwhile: a program that never flushes would keep them all."""
         unseen = self.failures.unseen
         for delivery in list(unseen):  # a copy, taken in one step: reports come in another thread
             if isinstance(delivery, AsyncDelivery) and delivery.is_seen:

@@ -173,7 +173,7 @@ class Deduplicator:
         return is_new
 
     def _forget(self, t: StoreTransaction) -> None:
-        """Drop the keys that no record can meet any more: one at the old edge looks back as far again."""
+        """Drop the keys that no later record is compared with. A record at the old edge looks back as far again."""
         reach = 2 * self._window if self._is_timed else self._window
         delete = f"DELETE FROM {self._table} WHERE scope = ? AND place < ?"  # noqa: S608 - quoted
         t.run(delete, (self._scope, self._newest - reach))

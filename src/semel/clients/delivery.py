@@ -1,6 +1,6 @@
 """`Delivery`: what becomes of one sent record: the callback that librdkafka calls, and the future to wait on.
 
-Keeps: K2 a send has one outcome, and a failure that nobody looked at is told by the next flush.
+Keeps: K2 a send has one outcome, and a failure that nobody looked at is raised by the next flush.
 Why:   one object for each record is the price of a result for each, so it does as little as it can: no constructor, no
        lock, no look into the report before somebody asks. A caller that waits asks the library to serve its reports,
        and then looks again. A Delivery that is kept keeps its record.

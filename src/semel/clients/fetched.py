@@ -52,7 +52,7 @@ class Fetched:
         self._ready, self._early = drawn, []
 
     def serve(self, wait_s: float) -> None:
-        """Poll for the group's sake."""
+        """Poll to stay in the group; a message that this poll brings is kept for the next draw."""
         message = self._client.poll(wait_s)
         if message is not None:
             self._early.append(message)
@@ -71,7 +71,7 @@ class Fetched:
         return taken
 
     def drop(self, places: Collection[TopicPartition]) -> None:
-        """Forget the messages of partitions that went or were moved; errors are told once only, so they stay."""
+        """Forget the messages of partitions that went or were moved; an error comes only once, so it stays."""
         if places and self:
             self._ready = [one for one in self._ready if _stays(one, places)]
             self._early = [one for one in self._early if _stays(one, places)]

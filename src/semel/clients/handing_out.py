@@ -47,7 +47,8 @@ class HandsOut:
     def finish_batch(self, batch: Batch) -> None:
         """The batch in the user's hands is done, unless a transaction or store has said how it ended.
 
-        Two loops at once would take each batch from one another, without end. The one that lost its batch is told.
+        Two loops at once would take each batch from one another, without end. The loop that lost its batch
+        gets an error.
         """
         if batch.is_taken_over and self.guarantee is Guarantee.AT_LEAST_ONCE:
             raise self._misuse(
@@ -57,16 +58,16 @@ class HandsOut:
         self._progress.end_open(batch, Ending.FINISHED)
 
     def leave_batch(self, batch: Batch) -> None:
-        """The loop is over in the middle of the batch: by `break`, `return` or an exception, it is not said which."""
+        """The loop is over in the middle of the batch: by `break`, `return` or an exception; which one is not known."""
         self._progress.end_open(batch, Ending.LEFT)
 
     def leave_last(self) -> None:
-        """The last batch reaches nobody."""
+        """Mark the last batch as left: no loop has received it."""
         if self._progress.batch is not None:
             self.leave_batch(self._progress.batch)
 
     def refuse_records(self) -> None:
-        """Exactly once has offsets of whole batches only."""
+        """Refuse a loop over records under exactly once, which commits the offsets of whole batches only."""
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             raise self._misuse("for record in consumer", "for batch in consumer.batches()")
 
@@ -179,7 +180,7 @@ _consumers: ContextVar[tuple[ref[HandsOut], ...]] = ContextVar("semel_consumers"
 
 
 def note(consumer: HandsOut) -> None:
-    """The caller gets batches of this consumer."""
+    """Remember that the running thread or task gets batches of this consumer."""
     # Weak references in a context variable: each thread or task knows its own consumers and keeps none of them alive.
     known, own = _consumers.get(), ref(consumer)
     if own not in known:
@@ -187,7 +188,7 @@ def note(consumer: HandsOut) -> None:
 
 
 def batches_in_hand() -> list[Batch]:
-    """Batches of the caller's that are not done, and whose offsets belong into a transaction."""
+    """Batches of the running thread or task that are not done, and whose offsets belong into a transaction."""
     return list(_in_hand())
 
 

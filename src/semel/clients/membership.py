@@ -84,7 +84,7 @@ class Membership:
         self.client.subscribe(topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def poll(self, records_max: int, wait_s: float) -> list[Message]:
-        """Whatever is here, or the first that comes; no records when partitions went in between."""
+        """Messages that are here, or the first to arrive; only errors when partitions were revoked meanwhile."""
         # A poll may serve a rebalance inside. What it then gives may be of partitions that are no longer ours.
         revocations = self.revocations
         try:
@@ -109,7 +109,7 @@ class Membership:
         return self._fetched.take(records_max)
 
     def read_again(self, messages: list[Message]) -> None:
-        """Go back to where their partitions stood, as far as these are ours; an error's place is not read."""
+        """Seek back to where reading stood before these messages, in partitions still ours; errors have no offset."""
         firsts = first_offsets([message for message in messages if message.error() is None])
         self.seek({place: self.progress.positions.get(place, offset) for place, offset in firsts.items()})
 
@@ -119,7 +119,7 @@ class Membership:
         return [kind(place.topic, place.partition, offset) for place, offset in offsets.items()]
 
     def standing(self, messages: list[Message]) -> Offsets:
-        """Where the partitions of these messages stand behind them."""
+        """The next offset of each partition once these messages are handed out."""
         if self._moved or self._fetched:
             # The library stands behind what it has handed over; and what it says of a partition that was moved and
             # has read nothing since is not to be relied on.
@@ -130,7 +130,7 @@ class Membership:
         return {TopicPartition(one.topic, one.partition): one.offset for one in places if one.offset >= 0}
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read from there again, where the partition is still ours."""
+        """Read again from these offsets, in the partitions that are still ours."""
         if not offsets:
             return
         ours = self._ours()

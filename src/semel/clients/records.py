@@ -25,17 +25,17 @@ ILLEGAL_GENERATION = 22
 
 
 class Life(NamedTuple):
-    """Which topic of which cluster a name stands for; empty where nobody knows."""
+    """The ids of the topic and cluster that a topic name stands for; empty where they are not known."""
 
     topic_id: str = ""
     cluster_id: str = ""
 
     def differs(self, other: Life) -> bool:
-        """Whether they are surely not the same."""
+        """Whether both ids are known and differ."""
         return any(mine and its and mine != its for mine, its in zip(self, other, strict=True))
 
     def filled(self, other: Life) -> Life:
-        """What either knows."""
+        """The same, with what only the other one knows."""
         return Life(self.topic_id or other.topic_id, self.cluster_id or other.cluster_id)
 
 

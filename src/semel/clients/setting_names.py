@@ -173,7 +173,7 @@ class ClientSettings:
 def read_settings(
     written: Mapping[str, object], *, library: Library | None = None, role: Role | None = None, elsewhere: str = ""
 ) -> ClientSettings:
-    """Read settings as they were written for any library; without `library` it is told by the spelling."""
+    """Read settings as they were written for any library; without `library` the spelling says which one."""
     known = library or guess_library(written)
     unread: dict[str, str] = {}
     given: dict[str, str] = {}
