@@ -61,7 +61,7 @@ def figure(name: str, told: str, drawn: str) -> str:
 
 
 def text_of(text: str) -> str:
-    """As HTML that shows the text and does nothing."""
+    """The text as HTML that only shows it: no markup of its own takes effect."""
     # bdi: letters that run from right to left do not pull their neighbours along.
     shown = escape(visible(text))
     return shown if shown.isascii() else f"<bdi>{shown}</bdi>"

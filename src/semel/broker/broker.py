@@ -170,7 +170,7 @@ class Broker:
         self.local_replicas.close()
 
     def stop_background(self) -> None:
-        """Do nothing by itself any more; requests are still answered."""
+        """Stop the background tasks; requests are still answered."""
         self.housekeeping.stop()
         self.life.stop()
         self.local_replicas.stop()

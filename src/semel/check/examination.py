@@ -87,7 +87,7 @@ class Examination:
 
 
 def _told(query: QueryFacts, option: str) -> str:
-    """An option, or nothing where the file does not tell: the rules that need it say so."""
+    """The option's text, empty where the file does not have it: the rules that need it report that."""
     try:
         return query.text(option)
     except FactMissing:

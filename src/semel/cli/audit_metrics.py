@@ -96,7 +96,7 @@ def metrics_server(port: int | None) -> Iterator[Metrics]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """A scrape is not worth a line."""
+            """Log nothing: a scrape is not worth a line."""
 
     try:
         server = ThreadingHTTPServer((HOST, port), Answer)

@@ -220,7 +220,7 @@ def _typed_line() -> str:
 
 
 def _confirm(options: argparse.Namespace, cannot_fence: bool) -> None:
-    """Nothing has been changed so far, and nothing is unless somebody says so."""
+    """Ask before anything is changed; ConfigError unless the user types the name, or gave --yes."""
     if cannot_fence:
         narrate("no driver ever owned this name: one that is declared at_least_once cannot be fenced, so stop it first")
     if options.yes:

@@ -95,7 +95,7 @@ def _follower(context: Context, request: FetchRequest) -> ReplicaState | None:
 
 
 def _is_led_here(context: Context, partition: Partition) -> bool:
-    """Whether it still is: others are served between two partitions of a long list."""
+    """Whether it is still led here: that can change while a long list is read in parts."""
     return context.broker.partitions.get((partition.topic, partition.index)) is partition
 
 

@@ -44,7 +44,7 @@ def _refused(index: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
 
 @api(DeleteRecordsRequest, DeleteRecordsResponse, first=0, last=2, refuse=refuse)
 async def answer(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete in each partition that this broker leads."""
+    """Delete records in each partition that this broker leads."""
     topics = []
     for topic in request.topics:
         rows = []

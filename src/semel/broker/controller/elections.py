@@ -114,7 +114,7 @@ def plan_unfenced(state: ClusterState, broker_id: int, unclean: MayBeUnclean) ->
 
 
 def plan_registered(state: ClusterState, node: Node, unclean: MayBeUnclean) -> list[MetadataRecord]:
-    """A broker has started; if its last life was not known to have ended, it has now."""
+    """A broker has started: its previous life has ended, even if that was not noticed."""
     return chained(
         state,
         lambda now: plan_fenced(now, node.id, unclean),

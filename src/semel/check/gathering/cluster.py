@@ -199,7 +199,7 @@ class ClusterFacts:
 
 
 def _limit(topic: TopicFacts | None, setting: str) -> int:
-    """How much a topic keeps; -1 when it keeps all, and for one that was not looked at."""
+    """The number in a retention setting; -1 for no limit, and for a topic that was not asked about."""
     return -1 if topic is None else number(topic.settings, setting)
 
 
@@ -219,5 +219,5 @@ def _no_transaction(_: str) -> None:
 
 
 def _or_end(offset: int, log_end: int) -> int:
-    """Without a record that young, the younger half begins at the end."""
+    """The offset that was found; the end of the log where no record is as young as that."""
     return log_end if offset == NO_OFFSET else offset
