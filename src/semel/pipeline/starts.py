@@ -92,7 +92,7 @@ def next_one(question: Question, checkpoint: CheckpointFolder, position: Planned
 
 
 def new_starts(question: Question, query_id: str) -> list[Start]:
-    """A checkpoint without a past, from each of the three positions, for a query without state and one with it."""
+    """An unused checkpoint, from each of the three positions, for a query without state and one with it."""
     facts = question.facts
     if facts.ledger.is_empty:  # then it does not matter where it starts, or whether it keeps state
         new = MicroBatch(pipeline=facts.name, query_id=query_id, id=0, guarantee=question.guarantee, offsets={})

@@ -171,7 +171,7 @@ def decide(situation: Situation) -> Decision:
 
 def _without_ledger(situation: Situation) -> Decision:
     micro_batch = situation.micro_batch
-    # Both must say so: a checkpoint that has a past, or an output with records, means that a ledger was lost.
+    # Both must say so: a checkpoint that was used, or an output with records, means that a ledger was lost.
     if micro_batch.id == 0 and not situation.evidence.output_holds_records:
         return _run("D01", "the pipeline has no ledger and its output has no records: it begins here")
     if micro_batch.guarantee.allows(Anomaly.DUPLICATED):
