@@ -56,7 +56,7 @@ def session_for(master: str | None, conf: Sequence[str]) -> Iterator[SparkSessio
         raise EnvironmentFailure(
             "Spark does not start",
             because=cause_of(str(error)),
-            you_want="--conf and --master that fit to this machine; spark.driver.memory is 2g if nobody says",
+            you_want="--conf and --master that fit this machine; spark.driver.memory is 2g by default",
         ) from error
     folders = _spill_folders(spark)
     try:

@@ -227,7 +227,8 @@ def _confirm(options: argparse.Namespace, cannot_fence: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigError(
-            "nothing was changed: somebody has to agree", you_want="--yes, or a terminal to answer at, or --dry-run"
+            "nothing was changed: this needs your confirmation",
+            you_want="--yes, or a terminal to answer at, or --dry-run",
         )
     print(f"type the pipeline's name to go on ({options.name}): ", end="", file=sys.stderr, flush=True)
     if _typed_line().strip() != options.name:

@@ -127,7 +127,7 @@ class Way:
                 return errors
         raise EnvironmentFailure(
             f"{self} was started {LIVES_MAX} times and is not done",
-            because="; ".join(error.summary for error in errors[-3:]) or "no error was told",
+            because="; ".join(error.summary for error in errors[-3:]) or "no error was reported",
         )
 
 
