@@ -1,6 +1,6 @@
 """Invariants of the sink that no crash is needed for: E6 empty micro-batches, E7 filters, E10 stateful queries.
 
-Also what happens to a micro-batch whose query is stopped.
+Also what happens to a micro-batch whose query is stopped, and to the input of a task that fails.
 """
 
 import threading
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 import semel
@@ -147,3 +148,17 @@ def test_a_stopped_query_does_not_run_its_micro_batch_again(
     assert seen == list(CommitStep)[: list(CommitStep).index(CommitStep.ROWS_WRITTEN) + 1]
     copy.finish()
     check_once(copy.output(), range(60), ordered=True)
+
+
+def test_the_input_of_a_task_that_fails_ends_like_any_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Why no task commits: an expression fails near the end, and Python sees the rows before it and then the end."""
+    rows, seen = 1_000_000, tmp_path / "seen"
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen.write_text(str(sum(batch.num_rows for batch in batches)))
+        yield pa.RecordBatch.from_pydict({"id": [0]})
+
+    broken = spark.range(0, rows, 1, 1).selectExpr(f"if(id = {rows - 1}, raise_error('broken'), id) AS id")
+    with pytest.raises(SparkRuntimeException, match="broken"):
+        broken.mapInArrow(count, "id long").collect()
+    assert 0 < int(seen.read_text()) < rows
