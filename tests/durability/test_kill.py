@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from semel.engine.apache import free_ports
+from semel.world.ports import free_ports
 from tests.support.waiting import is_readable
 
 TOPIC = "orders"

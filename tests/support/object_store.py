@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.child_guard import ChildGuard
+from semel.world.ports import LOOPBACK, free_ports
 from tests.support.waiting import eventually
 
 START_S_MAX = 60.0

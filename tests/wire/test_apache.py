@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from semel.engine.apache import LOOPBACK, ApacheCluster, free_ports
+from semel.engine.apache import ApacheCluster
 from semel.errors import BrokerError, EnvironmentFailure, FencedError
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -30,6 +30,7 @@ from semel.wire.offsets import (
 from semel.wire.produce import send_batches
 from semel.wire.topology import Isolation, TopicPartition
 from semel.wire.transaction import TransactionClient
+from semel.world.ports import LOOPBACK, free_ports
 from tests.support.waiting import eventually
 from tests.wire.conftest import MakeClient
 from tests.wire.records import batches_of, expected, partitions_of, values_in

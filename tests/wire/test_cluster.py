@@ -10,13 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from semel.broker.runtime.intercept import After, AnswerError, Delay, DropRequest, DropResponse, Seen
-from semel.engine.apache import free_ports
 from semel.engine.embedded import Cluster
 from semel.errors import BrokerError, ConnectionFailure, Outcome
 from semel.protocol.error_codes import ErrorCode
 from semel.wire.cluster import CoordinatorKind, WireCluster, shared_cluster
 from semel.wire.settings import WireSettings
 from semel.wire.topology import TopicPartition
+from semel.world.ports import free_ports
 from tests.support.topics import create_topic
 from tests.wire.conftest import MakeClient
 

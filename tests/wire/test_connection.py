@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from semel.broker.runtime.intercept import After, CutMidFrame, DropRequest, DropResponse
-from semel.engine.apache import free_ports
 from semel.engine.embedded import Cluster
 from semel.errors import ConnectionFailure, Outcome, ProtocolError, UnsupportedVersionError
 from semel.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -21,6 +20,7 @@ from semel.wire.connection import Connection
 from semel.wire.deadline import Deadline
 from semel.wire.settings import WireSettings
 from semel.wire.topology import BrokerAddress
+from semel.world.ports import free_ports
 from tests.support.waiting import eventually
 from tests.wire.fake_broker import Answer, fake_broker, framed, usual, versions_answer
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 import base64
 import os
 import re
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +32,7 @@ from semel.engine.java import find_java
 from semel.errors import ConfigError, ConnectionFailure, EnvironmentFailure, ProtocolError
 from semel.wire.cluster import WireCluster
 from semel.wire.settings import WireSettings
+from semel.world.ports import LOOPBACK, free_ports
 
 START_S_MAX = 90.0
 STOP_S_MAX = 30.0
@@ -42,11 +40,9 @@ FORMAT_S_MAX = 60.0
 PAUSE_S_MAX = 30.0
 POLL_S, PAUSE_POLL_S = 0.1, 0.002
 PORT_MAX = 65_535
-PORT_MIN, OUTGOING_PORT_MIN, PORT_TRIES_MAX = 10_000, 32_768, 1_000
 META_FILE = "logs/meta.properties"
 SHOWN_LINES_MAX = 15
 NODES_MAX = 5
-LOOPBACK = "127.0.0.1"
 JVM_OPTIONS = ("-XX:+UseG1GC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
@@ -71,32 +67,6 @@ class ApacheNode:
         if not self.log_file.exists():
             return ""
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-SHOWN_LINES_MAX:])
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; held together while looking, so that they differ.
-
-    Not among those that the system gives to outgoing connections: such a port is lost to any of them while its server
-    is down for a restart.
-    """
-    # Somebody may still take a port before the node binds it; the node then ends, and its log says why.
-    with ExitStack() as held:
-        found: list[int] = []
-        for _ in range(PORT_TRIES_MAX):
-            if len(found) == count:
-                return found
-            each = held.enter_context(socket.socket())
-            with suppress(OSError):  # in use
-                each.bind((LOOPBACK, PORT_MIN + secrets.randbelow(_outgoing_port_min() - PORT_MIN)))
-                found.append(int(each.getsockname()[1]))
-    raise EnvironmentFailure(f"no {count} free ports were found between {PORT_MIN} and {_outgoing_port_min()}")
-
-
-def _outgoing_port_min() -> int:
-    """Where the ports of outgoing connections begin; 32768 unless the machine was set up otherwise."""
-    setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    begin = int(setting.read_text().split()[0]) if setting.exists() else OUTGOING_PORT_MIN
-    return begin if begin >= 2 * PORT_MIN else OUTGOING_PORT_MIN  # else there is no room below it
 
 
 def _is_stopped(pid: int) -> bool:

@@ -24,9 +24,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.child_guard import ChildGuard
 from semel.errors import EnvironmentFailure
+from semel.world.ports import LOOPBACK, free_ports
 
 START_S_MAX = 60.0
 STOP_S_MAX = 30.0

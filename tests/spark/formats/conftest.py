@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import semel
-from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.child_guard import ChildGuard
 from semel.engine.java import spark_environment
 from semel.spark.sessions import SOCKETS, WORKERS_SHARED
+from semel.world.ports import LOOPBACK, free_ports
 from tests.support.object_store import SECRET, object_store
 from tests.support.postgres import postgres
 from tests.support.spark_home import java_options, spark_home

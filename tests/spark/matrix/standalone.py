@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from semel.engine.apache import LOOPBACK, free_ports
 from semel.engine.java import spark_environment
+from semel.world.ports import LOOPBACK, free_ports
 from tests.spark.matrix.drivers import ROOT
 from tests.support.spark_home import java_options
 from tests.support.waiting import eventually

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from semel.cli.cluster_options import check, configure, make_cluster, read_users
 from semel.cli.exit_code import ExitCode
-from semel.engine.apache import free_ports
 from semel.engine.running import Running
 from semel.engine.tls import Security
 from semel.errors import ConfigError, EnvironmentFailure
+from semel.world.ports import free_ports
 from tests.unit.cli.test_cluster import listed, semel, started_here
 
 PASSWORD = "s3cret word="
