@@ -79,4 +79,7 @@ def __getattr__(name: str) -> object:
         if _HOMES[name].startswith("semel.spark."):
             import_module("semel.spark").require_pyspark()
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'semel' has no attribute {name!r}")
+    found = getattr(import_module("semel.errors"), name, None)
+    is_error = isinstance(found, type) and issubclass(found, SemelError)
+    hint = f": from semel.errors import {name}" if is_error else ""
+    raise AttributeError(f"module 'semel' has no attribute {name!r}{hint}")

@@ -60,3 +60,8 @@ def test_every_name_of_semel_in_the_pages_exists() -> None:
     named = {(page, name) for page, block in blocks for name in re.findall(r"\bsemel\.(\w+)\(", block)}
     assert len(named) >= 10
     assert [(page, name) for page, name in sorted(named) if not hasattr(semel, name)] == []
+
+
+def test_an_error_class_is_said_to_be_elsewhere() -> None:
+    with pytest.raises(AttributeError, match=r"from semel\.errors import FencedError"):
+        _ = semel.FencedError
