@@ -139,3 +139,9 @@ def test_the_command_itself() -> None:
     )
     assert wrong.returncode == ExitCode.USAGE
     assert "E9" in wrong.stderr
+
+
+def test_what_is_no_error_is_not_proposed() -> None:
+    with pytest.raises(ConfigError) as refused:
+        explain("nonsense")
+    assert "NONE" not in refused.value.you_want.split("; or ")

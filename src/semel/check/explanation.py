@@ -164,7 +164,9 @@ def _page(title: str, paragraphs: list[str], rows: list[tuple[str, str]]) -> str
 def _nothing_called(name: str) -> ConfigError:
     """Say what was perhaps meant: an id or a name that looks alike, or a rule about this word."""
     wanted = name.strip().lower()
-    names = [*(rule.id for rule in RULES), *(one.id for one in invariants()), *error_names(), *ErrorCode.__members__]
+    # NONE is no error, and many words are like it.
+    codes = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
+    names = [*(rule.id for rule in RULES), *(one.id for one in invariants()), *error_names(), *codes]
     by_lower = {known.lower(): known for known in names}
     close = [by_lower[match] for match in get_close_matches(wanted, by_lower, n=3)]
     rule = nearest_rule(name)
