@@ -136,3 +136,23 @@ def _dotted(node: ast.expr, origins: dict[str, str]) -> str:
     if isinstance(node, ast.Attribute) and (base := _dotted(node.value, origins)):
         return f"{base}.{node.attr}"
     return ""
+
+
+def complain_about_runtime_imports(path: str, source: str, module: str) -> list[str]:
+    """Imports of a module that are carried out, and not only read by the type checker."""
+    tree = ast.parse(source)
+    for_types = {
+        id(inner)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for inner in ast.walk(block)
+    }
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module and id(node) not in for_types
+    ]
+    return [
+        f"{path}:{node.lineno} imports {module} where it runs; annotations need it under TYPE_CHECKING"
+        for node in found
+    ]

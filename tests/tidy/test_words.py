@@ -10,6 +10,7 @@ from tests.tidy.rules import (
     complain_about_flags,
     complain_about_issue_numbers,
     complain_about_names,
+    complain_about_runtime_imports,
     complain_about_text,
 )
 
@@ -47,6 +48,23 @@ def test_simulated_code_has_no_other_source_of_time_or_chance() -> None:
         for line in complain_about_calls(shown(path), text_of(path), BANNED_IN_SIMULATED_CODE)
     ]
     assert_silent(complaints)
+
+
+def test_parts_of_a_broker_name_its_class_in_annotations_alone() -> None:
+    """The import contract lets them: it cannot tell an annotation from a use."""
+    above = {PACKAGE / "broker" / "broker.py", PACKAGE / "broker" / "cluster.py"}
+    parts = [path for path in source_files() if PACKAGE / "broker" in path.parents and path not in above]
+    module = "semel.broker.broker"
+    assert_silent(
+        [line for path in parts for line in complain_about_runtime_imports(shown(path), text_of(path), module)]
+    )
+
+
+def test_an_import_that_is_carried_out_is_seen() -> None:
+    used = "from typing import TYPE_CHECKING\nfrom a.b import C\n"
+    named = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.b import C\n"
+    assert len(complain_about_runtime_imports("x.py", used, "a.b")) == 1
+    assert complain_about_runtime_imports("x.py", named, "a.b") == []
 
 
 def test_no_file_holds_a_registry_address_a_private_path_or_an_aside() -> None:

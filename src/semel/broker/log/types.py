@@ -61,7 +61,10 @@ class OffsetAndTimestamp:
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends: the largest epoch at or below the one asked for, and the first offset after it."""
+    """Where a leader epoch ends: the largest epoch at or below the one asked for, and the first offset after it.
+
+    The wire client's class of this name is a broker's answer, which may be that it does not know.
+    """
 
     leader_epoch: int
     offset_next: int
@@ -69,7 +72,10 @@ class EpochEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """One aborted transaction; `last_offset` is its marker, `last_stable_offset` that of the moment it was written."""
+    """One aborted transaction; `last_offset` is its marker, `last_stable_offset` that of the moment it was written.
+
+    Readers are told the first two fields alone: `protocol.column_reader` has those, under the same name.
+    """
 
     producer_id: int
     first_offset: int

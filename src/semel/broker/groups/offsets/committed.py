@@ -22,7 +22,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """A committed offset and where in the log it stands."""
+    """A committed offset and where in the log it stands; the wire client's class of this name is what members hear."""
 
     value: OffsetValue
     record_offset: int
