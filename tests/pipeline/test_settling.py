@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -35,6 +36,7 @@ from semel.sinks.kafka import settling
 from semel.sinks.kafka.session import KafkaSession
 from semel.sinks.kafka.sink import KafkaOutput
 from semel.sinks.recovery import Plan
+from semel.wire.admin import TransactionInfo, describe_transaction
 from semel.wire.cluster import WireCluster, shared_cluster
 from semel.wire.group_offsets import committed_offsets
 from semel.wire.produce import send_batches
@@ -327,6 +329,24 @@ def test_the_status_names_what_is_open(
     line, named = status(job, capsys)
     assert "no transaction is open" in line
     assert named == []
+
+
+def test_the_status_of_an_end_that_was_being_told(
+    job: Job, lose: Lose, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When its owner was asked for first, the coordinator had yet to tell the partitions, as far as it knows."""
+    job.leave_open(job.session(), 0, lose, "rows", is_commit=False)
+    eventually(lambda: facts.owner_of(job.wire, job.name).state == "CompleteAbort")  # type: ignore[union-attr]
+    asked = count()
+
+    def describe(*arguments: Any) -> TransactionInfo:
+        info = describe_transaction(*arguments)
+        return info if next(asked) % 3 else replace(info, state="PrepareAbort")
+
+    monkeypatch.setattr(facts, "describe_transaction", describe)
+    line, named = status(job, capsys)
+    assert "CompleteAbort: its last transaction is decided (aborted) and still open on" in line
+    assert named == [str(place) for place in job.places]
 
 
 def test_the_status_where_nothing_tells(

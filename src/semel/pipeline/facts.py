@@ -22,6 +22,8 @@ from semel.wire.topology import Isolation, TopicInfo, TopicPartition
 
 # How long an entry that a transaction is changing is waited for, before it is called undecided.
 DECIDED_MS_MAX = 2_000
+# How often what is open is looked for while its owner changes.
+LOOKS_MAX = 5
 ONGOING = "Ongoing"
 
 
@@ -182,16 +184,21 @@ def _owner_and_unsettled(cluster: WireCluster, name: str) -> tuple[TransactionIn
     """The owner, and what its last transaction has open although it is decided.
 
     Why the owner is asked for again: a driver that runs begins a transaction of the next epoch at any time, and what is
-    open then is its own. It has ended before that whatever was open of the last one.
+    open then is its own. It has ended before that whatever was open of the last one. And a coordinator that was still
+    telling the partitions of the end may have told them in between: then the leaders are asked again.
     """
     owner = owner_of(cluster, name)
-    if owner is None or owner.state == ONGOING:
-        return owner, None
-    found = settling.look_for_unsettled(cluster, name, owner, cluster.deadline())
-    if found is None:
-        return owner, None
-    again = owner_of(cluster, name)
-    return again, found if again == owner else None
+    for _ in range(LOOKS_MAX):
+        if owner is None or owner.state == ONGOING:
+            return owner, None
+        found = settling.look_for_unsettled(cluster, name, owner, cluster.deadline())
+        if found is None:
+            return owner, None
+        before, owner = owner, owner_of(cluster, name)
+        if owner == before:
+            return owner, found
+    # It goes on while it is looked at, which nothing does whose markers are lost.
+    return owner, None
 
 
 def _edges(
