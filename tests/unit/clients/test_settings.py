@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.clients.setting_names import Role
-from semel.clients.settings import client_settings, declared, read
+from semel.clients.settings import FETCH_QUEUE_BACKOFF_MS, client_settings, declared, read
 from semel.clients.settings_rules import broken_rules
 from semel.errors import ConfigError, GuaranteeError
 from semel.guarantee import Guarantee
@@ -62,6 +62,15 @@ def test_settings_that_contradict_nothing_go_through_under_their_own_names() -> 
     )
     assert (merged["max.in.flight"], merged["message.max.bytes"], merged["compression.codec"]) == (3, 5, "lz4")
     assert "max.in.flight.requests.per.connection" not in merged, "librdkafka would see the setting twice"
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_a_consumer_that_is_quick_does_not_wait_for_what_is_there(guarantee: Guarantee) -> None:
+    """The library's own pause of a second is longer than such a consumer takes for all that was fetched ahead."""
+    own: dict[str, object] = {"group.id": "g"}
+    assert client_settings(CONSUMER, guarantee, "b:1", own)["fetch.queue.backoff.ms"] == FETCH_QUEUE_BACKOFF_MS
+    chosen = client_settings(CONSUMER, guarantee, "b:1", {**own, "fetch.queue.backoff.ms": 500})
+    assert chosen["fetch.queue.backoff.ms"] == 500
 
 
 def test_a_transaction_timeout_carries_the_delivery_timeout() -> None:
