@@ -72,7 +72,8 @@ class Membership:
         self._paused = False
         self._closing = False
         # At least once commits later when it would have to ask too often; the others ask before each batch is kept.
-        self._fetched = Fetched(self.client, 1 if commits_on_revoke else FETCHED_AT_ONCE)
+        self._asks_ahead = not commits_on_revoke
+        self._fetched = Fetched(self.client, FETCHED_AT_ONCE if self._asks_ahead else 1)
         self._assigned: list[Any] = []  # what `assignment()` says, which asks another thread
         self._moved: set[TopicPartition] = set()
         self._untaken: list[Any] = []  # ours, but nobody could say where they stand
@@ -94,6 +95,8 @@ class Membership:
             self._fetched.poll(records_max, wait_s)
             if draws != self._fetched.draws:
                 self.lives.doubt()
+                if self._asks_ahead:
+                    self.lives.ask_ahead()
         except confluent().KafkaException as error:
             raise failure(
                 error.args[0],

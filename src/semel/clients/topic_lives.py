@@ -7,8 +7,9 @@ in a store's row or in the metadata of the group's offset: so it is known for wh
 since somebody asked.
 
 Keeps: K10 an offset that was read from one topic is not taken for one of another topic of the same name.
-Why:   librdkafka goes on at the old offset of a new topic without a word. Asking takes as long
-       as some hundred records: so one answer counts for all that were fetched before it, for a moment.
+Why:   librdkafka goes on at the old offset of a new topic without a word. Asking takes as long as some hundred records:
+       so one answer counts for all that were fetched before it, for a moment, and the question is sent when records
+       are fetched, so that the answer is there when they are done.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semel.clients.failures import failure
 from semel.clients.library import confluent, make, never_free
 from semel.clients.records import Life
 from semel.errors import BrokerError, Outcome
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 3, 100
 HOPELESS = frozenset({29, 31, -169})  # authorization of the topic, of the cluster; authentication
@@ -33,6 +38,14 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers before topic ids give
 LABEL = "semel topic id "
 AGAIN = "close this consumer and make another"
 LATER = "do it again when the cluster answers: nothing was committed"
+
+
+class _Question(NamedTuple):
+    """What was asked ahead."""
+
+    fetches: int  # that were made before it
+    asked_at: float
+    answers: Mapping[str, Future[Any]]
 
 
 class TopicLives:
@@ -50,6 +63,7 @@ class TopicLives:
         self._refusal: BrokerError | None = None
         self._fetches = self._fetches_confirmed = 0
         self._quiet_until = -math.inf
+        self._ahead: _Question | None = None
         self.known: dict[str, Life] = {}
 
     def learn(self, topics: Collection[str]) -> dict[str, Life]:
@@ -76,6 +90,11 @@ class TopicLives:
         """Records were fetched, or it matters more: an answer from before does not count."""
         self._fetches += 1
 
+    def ask_ahead(self) -> None:
+        """Send the question of the next `confirm`, which then has to wait for less, or for nothing."""
+        if self.known:
+            self._ahead = _Question(self._fetches, time.monotonic(), self._ask(list(self.known), self._wait_s_max))
+
     @property
     def is_asked_too_soon(self) -> bool:
         """Whether to ask now would be to ask all the time."""
@@ -94,10 +113,16 @@ class TopicLives:
             return
         # Before asking: what is fetched while the answer is on its way is not covered by it.
         fetches = self._fetches
-        for topic, one in self._describe(self.known, wait_s_max or self._wait_s_max).items():
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.fetches != fetches or not (any_age or began - ahead.asked_at < QUIET_S_MAX):
+            ahead = None
+        found = self._describe(self.known, wait_s_max or self._wait_s_max, ahead.answers if ahead else {})
+        for topic, one in found.items():
             self._compare(topic, Life(topic_id_of(one)))
+        # An answer counts as long as it took to get it allows; one that was asked for ahead took nothing.
         now = time.monotonic()
-        self._fetches_confirmed, self._quiet_until = fetches, now + min((now - began) / ASKING_SHARE, QUIET_S_MAX)
+        quiet_until = ahead.asked_at + QUIET_S_MAX if ahead else now + min((now - began) / ASKING_SHARE, QUIET_S_MAX)
+        self._fetches_confirmed, self._quiet_until = fetches, quiet_until
 
     def _compare(self, topic: str, life: Life) -> None:
         known = self.known.get(topic, Life())
@@ -113,12 +138,20 @@ class TopicLives:
             what = "nobody says which cluster this is"
             raise failure(error.args[0], what, outcome=Outcome.DID_NOT_HAPPEN, next_command=AGAIN) from None
 
-    def _describe(self, topics: Collection[str], wait_s_max: float) -> dict[str, Any]:
-        """What the cluster says of these topics; ask again where that may help."""
+    def _ask(self, topics: list[str], wait_s_max: float) -> Mapping[str, Future[Any]]:
+        asked = self._admin.describe_topics(confluent().TopicCollection(topics), request_timeout=wait_s_max)
+        return cast("Mapping[str, Future[Any]]", asked)
+
+    def _describe(
+        self, topics: Collection[str], wait_s_max: float, answers: Mapping[str, Future[Any]] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """What the cluster says of these topics; `answers` are on their way. Ask again where that may help."""
         began, found = time.monotonic(), dict[str, Any]()
         while missing := [topic for topic in topics if topic not in found]:
-            asked = self._admin.describe_topics(confluent().TopicCollection(missing), request_timeout=wait_s_max)
-            for topic, answer in asked.items():
+            if not answers.keys() >= set(missing):
+                answers = self._ask(missing, wait_s_max)
+            for topic in missing:
+                answer = answers[topic]
                 try:
                     found[topic] = answer.result()  # has the limit of its request
                 except confluent().KafkaException as error:
@@ -129,6 +162,7 @@ class TopicLives:
                         way = AGAIN if cause.code() in HOPELESS | {UNKNOWN_TOPIC} else LATER
                         raise failure(cause, what, outcome=Outcome.DID_NOT_HAPPEN, next_command=way) from None
             if len(found) < len(topics):
+                answers = {}
                 time.sleep(PAUSE_S)
         return found
 

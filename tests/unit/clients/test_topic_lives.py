@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import semel
 from semel.broker.runtime.intercept import After, DropRequest, DropResponse
-from semel.clients import group_commits
+from semel.clients import group_commits, membership, topic_lives
 from semel.clients.records import Batch, Life
 from semel.clients.topic_lives import NO_ID, TopicLives, another_life, topic_id_of
 from semel.errors import BrokerError, Outcome
@@ -96,15 +98,22 @@ def committed(consumer: semel.Consumer) -> bool:
     return True
 
 
-def test_a_store_is_not_locked_while_nobody_answers(cluster: semel.Cluster, kafka: Kafka, tmp_path: Path) -> None:
+def test_a_store_is_not_locked_while_nobody_answers(
+    cluster: semel.Cluster, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "FETCHED_AT_ONCE", 1)
     topic = filled(kafka)
     with (
         semel.SqliteStore(tmp_path / "s.db", busy_wait_ms_max=0) as store,
         consumer_of(kafka, topic, EXACTLY, store=store, wait_ms_max=1_000) as consumer,
     ):
-        batch = consumer.next_batch(RECORDS, IDLE_MS)
-        assert batch is not None
+        first = consumer.next_batch(1, IDLE_MS)
+        assert first is not None
+        with store.transaction(first):
+            pass
         hook = cluster.intercept("Metadata", CUT, times=ALWAYS)
+        batch = consumer.next_batch(1, IDLE_MS)  # fetched when nobody answers any more
+        assert batch is not None
         with pytest.raises(BrokerError) as caught, store.transaction(batch):
             pytest.fail("nothing may begin")
         assert (caught.value.outcome, bool(hook.fired)) == (Outcome.DID_NOT_HAPPEN, True)
@@ -113,6 +122,43 @@ def test_a_store_is_not_locked_while_nobody_answers(cluster: semel.Cluster, kafk
         again = eventually(lambda: next_of(consumer), what="the batch comes again")
         eventually(lambda: kept(store, again), what="and is kept")
         assert store.offsets(topic, [again[0].place], lambda _: -1) == {again[0].place: RECORDS}
+
+
+class Asked(NamedTuple):
+    """A question that was sent when the records of a batch were fetched, and whether another one is needed."""
+
+    quiet_s_max: float  # how old an answer may be
+    has_store: bool
+    is_fetched_since: bool
+    is_asked_again: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Asked(600, has_store=False, is_fetched_since=False, is_asked_again=False),
+        Asked(0, has_store=True, is_fetched_since=False, is_asked_again=False),
+        Asked(0, has_store=False, is_fetched_since=False, is_asked_again=True),
+        Asked(600, has_store=False, is_fetched_since=True, is_asked_again=True),
+        Asked(600, has_store=True, is_fetched_since=True, is_asked_again=True),
+    ],
+    ids=str,
+)
+def test_the_question_was_sent_when_records_were_fetched(
+    cluster: semel.Cluster, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Asked
+) -> None:
+    """Its answer counts for what was fetched before it; in a group's offsets for a moment only."""
+    monkeypatch.setattr(topic_lives, "QUIET_S_MAX", case.quiet_s_max)
+    topic = filled(kafka)
+    with ExitStack() as opened:
+        store = opened.enter_context(semel.SqliteStore(tmp_path / "s.db")) if case.has_store else None
+        consumer = opened.enter_context(consumer_of(kafka, topic, EXACTLY, store=store))
+        assert consumer.next_batch(RECORDS, IDLE_MS) is not None
+        if case.is_fetched_since:
+            consumer._member.lives.doubt()
+        hook = cluster.intercept("Metadata", DropResponse(), times=1)
+        consumer.confirm_topics()
+        assert bool(hook.fired) is case.is_asked_again
 
 
 def next_of(consumer: semel.Consumer) -> Batch | None:
@@ -137,7 +183,7 @@ def test_callbacks_stay_with_the_consumer(kafka: Kafka) -> None:
     with consumer_of(kafka, topic, LEAST, settings=settings) as consumer:
         assert consumer.next_batch(RECORDS, IDLE_MS) is not None
         consumer.commit()
-    assert told
+        eventually(lambda: told or consumer.next_batch(RECORDS, 20), what="figures of the consumer")
     assert not [one for one in told if '"type":"producer"' in one.replace(" ", "")]
 
 
