@@ -37,7 +37,10 @@ def test_a_run_has_a_group_that_names_it(cluster: Cluster, client: WireCluster, 
     assert json.loads(row.metadata) == {"semel": 1, "run": "Zürich 🙂", "targets": {topic: topic_id}}
 
 
-def test_a_run_that_is_in_other_topics_is_refused_before_anybody_is_fenced(cluster: Cluster, topic: str) -> None:
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
+def test_a_run_that_is_in_other_topics_is_refused_before_anybody_is_fenced(
+    cluster: Cluster, topic: str, is_first: bool
+) -> None:
     """Fewer, more, or one that has only its name from the one that was written."""
     more = f"{topic}-more"
     create_topic(cluster, more)
@@ -50,10 +53,11 @@ def test_a_run_that_is_in_other_topics_is_refused_before_anybody_is_fenced(clust
         fewer.prepare_run(empty_run(fewer, "monday"))
     assert f"semel pipeline status {topic}" in refused.value.next_command
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([more])[more].result(CLIENT_S_MAX)
-    create_topic(cluster, more)
+    gone = topic if is_first else more
+    admin.delete_topics([gone])[gone].result(CLIENT_S_MAX)
+    create_topic(cluster, gone)
     again = open_session(cluster, topic, more, **{"kafka.client.id": "again"})
-    with pytest.raises(ConfigError, match=f"was written to a topic {more} that was deleted since"):
+    with pytest.raises(ConfigError, match=f"was written to a topic {gone} that was deleted since"):
         again.prepare_run(empty_run(again, "monday"))
     assert write_run(again, "monday again") is Plan.RUN
     assert write_run(again, "monday again") is Plan.SKIP

@@ -109,11 +109,14 @@ def held_after(micro_batch: MicroBatch, ledger: Ledger, partition: TopicPartitio
     assert micro_batch.offsets is not None
     offset_next = micro_batch.offsets[partition]
     before = ledger.held.get(partition)
-    if before is not None and is_same_topic(before.topic_id, topic_id):
-        # What was held before is still held, also when at least once has written a part of it again.
-        end = max(offset_next, before.offset_next)
-        return Held(offset_next=end, offset_first=before.offset_first, topic_id=topic_id or before.topic_id)
     starts = micro_batch.offsets_before
+    if before is not None and is_same_topic(before.topic_id, topic_id):
+        # At least once may write again what is held: then all of that is still held. A source whose offsets go back
+        # (its topic was created again, and nobody knows its id) has other records there, of which nothing is held.
+        begin = None if starts is None else starts.get(partition, 0)
+        is_repeat = begin is not None and begin <= offset_next and begin < before.offset_next
+        end = max(offset_next, before.offset_next) if is_repeat else offset_next
+        return Held(offset_next=end, offset_first=before.offset_first, topic_id=topic_id or before.topic_id)
     # A partition that appears while a query runs is read from its beginning.
     first = UNKNOWN_OFFSET if starts is None else starts.get(partition, 0)
     return Held(offset_next=offset_next, offset_first=first, topic_id=topic_id)

@@ -98,7 +98,13 @@ def check_kind(last: Entry | None, micro_batch: MicroBatch) -> None:
 
 
 def written_elsewhere(
-    micro_batch: MicroBatch, there: str, here: str, *, or_else: str = "", next_command: str = ""
+    micro_batch: MicroBatch,
+    there: str,
+    here: str,
+    *,
+    you_want: str = "another pipeline name for this sink, or another run_id",
+    or_else: str = "",
+    next_command: str = "",
 ) -> ConfigError:
     """Why a run that was written to another output is neither skipped nor run."""
     assert micro_batch.run is not None
@@ -107,7 +113,7 @@ def written_elsewhere(
         f"to {here}",
         because="a run id is remembered for the whole pipeline: skipped, the run would be missing here; run, it could "
         "be written twice",
-        you_want=f"another pipeline name for this sink, or another run_id{or_else}",
+        you_want=you_want + or_else,
         next_command=next_command,
     )
 

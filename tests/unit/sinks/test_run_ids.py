@@ -121,7 +121,7 @@ def test_a_time_in_the_future_is_refused() -> None:
 def test_every_run_id_has_a_group_of_bounded_name_and_metadata(run_id: str) -> None:
     run = Run(id=run_id)
     assert re.fullmatch("p:run:[0-9a-f]{64}", run_group("p", run))
-    (row,) = run_entries(run, HOME, {"out": "id-1"}).values()
+    (row,) = run_entries(run, {"out": "id-1"}).values()
     assert json.loads(row.metadata) == {"semel": 1, "run": run_id, "targets": {"out": "id-1"}}
     assert len(row.metadata) < METADATA_CHARS_MAX
     entry = Entry(query_id=run_query_id(run), micro_batch_id=2**63 - 1, number=2**63 - 1)
@@ -130,7 +130,7 @@ def test_every_run_id_has_a_group_of_bounded_name_and_metadata(run_id: str) -> N
 
 def test_the_longest_run_id_fits_in_bytes_too() -> None:
     for targets in (TARGETS, MANY_TARGETS):
-        (row,) = run_entries(Run(id="🙂" * RUN_ID_CHARS_MAX), HOME, targets).values()
+        row, *_ = run_entries(Run(id="🙂" * RUN_ID_CHARS_MAX), targets).values()
         assert len(row.metadata.encode()) < METADATA_CHARS_MAX
 
 
@@ -162,7 +162,7 @@ def is_written(found: dict[TopicPartition, CommittedOffset], targets: dict[str, 
 @pytest.mark.parametrize("targets", [TARGETS, MANY_TARGETS], ids=["few", "too many to be kept by name"])
 def test_a_run_is_found_where_it_was_written_and_refused_elsewhere(targets: dict[str, str]) -> None:
     """Skipped, its rows would be missing there; run, they could be twice here."""
-    found = run_entries(Run(id="r"), HOME, targets)
+    found = run_entries(Run(id="r"), targets)
     assert is_written(found, targets)
     assert is_written(found, dict(reversed(targets.items()))), "the order of topics does not matter"
     fewer = dict(list(targets.items())[1:])
@@ -174,10 +174,19 @@ def test_a_run_is_found_where_it_was_written_and_refused_elsewhere(targets: dict
 
 
 def test_a_run_whose_topic_was_made_again_is_refused() -> None:
-    found = run_entries(Run(id="r"), HOME, TARGETS)
+    found = run_entries(Run(id="r"), TARGETS)
     with pytest.raises(ConfigError, match="was written to a topic more that was deleted since"):
         is_written(found, {**TARGETS, "more": "id-3"})
     assert is_written(found, {**TARGETS, "more": ""}), "a broker that knows no topic ids says nothing"
+
+
+@pytest.mark.parametrize("gone", TARGETS)
+def test_a_run_is_known_by_the_offsets_of_the_topics_that_are_left(gone: str) -> None:
+    """A topic that is deleted takes its own offset along."""
+    found = {place: row for place, row in run_entries(Run(id="r"), TARGETS).items() if place.topic != gone}
+    with pytest.raises(ConfigError, match=f"was written to a topic {gone} that was deleted since") as refused:
+        is_written(found, {**TARGETS, gone: "id-3"})
+    assert f'topics=["{gone}"]' in refused.value.you_want, "another run id alone would repeat the rows of the others"
 
 
 @pytest.mark.parametrize("metadata", ["", "by hand", "[]", '{"semel": 1, "run": "r"}', '{"targets": 3}'])

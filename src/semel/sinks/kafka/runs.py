@@ -1,15 +1,17 @@
 """The runs of batch jobs in Kafka: which of them a pipeline has written, and what is done when nobody can know.
 
-Each run has a consumer group of its own, named after the pipeline and the hash of the run id. Its one offset is
-committed in the transaction of the rows, so it is there exactly if they are. Nobody joins that group: brokers forget
-it when `offsets.retention.minutes` have passed since the commit, and not before, however many runs there are.
+Each run has a consumer group of its own, named after the pipeline and the hash of the run id. Its offsets, one for each
+output topic, are committed in the transaction of the rows, so they are there exactly if the rows are. Nobody joins that
+group: brokers forget it when `offsets.retention.minutes` have passed since the commit, and not before, however many
+runs there are.
 
 A run that is not found was therefore never written, or it was forgotten. Only its age tells the two apart: `plan_run`
 runs what is younger than the retention and refuses what is older. A caller who does not say how old a run is
 (`planned_at`) has it run, and is refused on a cluster that forgets within a day.
 
-The offset's metadata says which topics the run was written to. The same run id with other topics is refused: skipped,
-its rows would be missing in those it was not written to; written, they would be twice in the others.
+Their metadata says which topics the run was written to. The same run id with other topics is refused: skipped, its rows
+would be missing in those it was not written to; written, they would be twice in the others. So is a run of which one
+topic was deleted: brokers delete the offset of that topic with it, and those of the others still tell.
 
 Keeps: E19 of docs/DESIGN.md.
 Why:   a list of run ids in the pipeline's own entry must fit into 4,096 bytes, so it would forget by count.
@@ -19,8 +21,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 
 from semel.errors import ConfigError, OutcomeUnknownError
@@ -79,7 +82,12 @@ class _Written:
     """Of the names, where these were too long to be kept."""
 
 
-def run_entries(run: Run, home: TopicPartition, targets: Mapping[str, str]) -> dict[TopicPartition, CommittedOffset]:
+def run_places(targets: Collection[str]) -> list[TopicPartition]:
+    """Where a run's group has its offsets."""
+    return [TopicPartition(name, 0) for name in targets]
+
+
+def run_entries(run: Run, targets: Mapping[str, str]) -> dict[TopicPartition, CommittedOffset]:
     """What the run commits for its group: its id, for people who look at it, and the ids of the output topics."""
     fields: dict[str, object] = {"semel": 1, "run": run.id}
     kept = dict(sorted(targets.items()))
@@ -87,7 +95,8 @@ def run_entries(run: Run, home: TopicPartition, targets: Mapping[str, str]) -> d
         fields["targets"] = kept
     else:
         fields["targets_digest"] = _digest(targets)
-    return {home: CommittedOffset(offset_next=1, metadata=json.dumps(fields, ensure_ascii=False))}
+    entry = CommittedOffset(offset_next=1, metadata=json.dumps(fields, ensure_ascii=False))
+    return dict.fromkeys(run_places(targets), entry)
 
 
 def _digest(names: Collection[str]) -> str:
@@ -125,24 +134,30 @@ def was_written(
         ids = ledger.home.output_ids if ledger.home is not None else {}
         written = [_Written(topics={name: ids.get(name, "") for name in last.targets}, are_all=bool(last.targets))]
     for one in written:
-        refused = _elsewhere(one, targets)
-        if refused is not None:
-            raise written_elsewhere(micro_batch, *refused, next_command=next_command)
+        _refuse_elsewhere(micro_batch, one, targets, partial(written_elsewhere, next_command=next_command))
     return bool(written)
 
 
-def _elsewhere(written: _Written, targets: Mapping[str, str]) -> tuple[str, str] | None:
-    """Where the run was written and where the sink writes, in words, unless that is the same."""
+def _refuse_elsewhere(
+    micro_batch: MicroBatch, written: _Written, targets: Mapping[str, str], refusal: Callable[..., ConfigError]
+) -> None:
+    """Raise the refusal unless the run was written to just these topics."""
     here = ", ".join(sorted(targets))
     if written.digest:
-        return None if written.digest == _digest(targets) else ("other topics", here)
+        if written.digest != _digest(targets):
+            raise refusal(micro_batch, "other topics", here)
+        return
     is_same = written.topics.keys() == targets.keys() if written.are_all else written.topics.keys() <= targets.keys()
     if not is_same:
-        return ", ".join(sorted(written.topics)), here
+        raise refusal(micro_batch, ", ".join(sorted(written.topics)), here)
     for name, number in sorted(written.topics.items()):
         if not is_same_topic(number, targets[name]):
-            return f"a topic {name} that was deleted since", "the one that has its name now"
-    return None
+            there, now = f"a topic {name} that was deleted since", "the one that has its name now"
+            if len(targets) == 1:
+                raise refusal(micro_batch, there, now)
+            # To repeat all of the run would write it twice into the others.
+            alone = f'KafkaSink(..., topics=["{name}"]) and another pipeline name, for the rows of {name} alone: the '
+            raise refusal(micro_batch, there, now, you_want=f"{alone}other topics have theirs")
 
 
 # --- the decision

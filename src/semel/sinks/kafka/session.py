@@ -23,7 +23,7 @@ from semel.sinks.kafka.ledger import entries_missing, ledger_entries, newest_ent
 from semel.sinks.kafka.ownership import check_has_no_members, check_not_taken_over, new_producer, taken_over
 from semel.sinks.kafka.retention import ledger_kept_ms
 from semel.sinks.kafka.rows import RowWriter
-from semel.sinks.kafka.runs import check_kept, plan_run, run_entries, run_group, was_written
+from semel.sinks.kafka.runs import check_kept, plan_run, run_entries, run_group, run_places, was_written
 from semel.sinks.kafka.settling import Reach, take_over
 from semel.sinks.kafka.stages import ANONYMOUS, Partitioning, counted_rows, largest_row, plan_stages
 from semel.sinks.kafka.targets import Targets
@@ -152,8 +152,8 @@ class KafkaSession(SinkSession):
         self._ledger = read_ledger(self.pipeline, self._known, bootstrap=self.sink.wire.addresses)
         check_kind(self._ledger.last, micro_batch)
         if micro_batch.run is not None:
-            group, home = run_group(self.pipeline, micro_batch.run), self.targets.home
-            self._run_found = self._ask_decided(group, lambda found: [] if found else [home])
+            group, places = run_group(self.pipeline, micro_batch.run), run_places(self.sink.topics)
+            self._run_found = self._ask_decided(group, lambda found: [] if found else places)
             self._topic_ids |= topic_ids(self.cluster, self.sink.topics)
         else:
             self._beside = self._evidence(micro_batch)
@@ -325,7 +325,7 @@ class KafkaSession(SinkSession):
         run_before = self._run_found
         if (run := micro_batch.run) is not None:
             group = run_group(self.pipeline, run)
-            entries = run_entries(run, self.targets.home, self._ids_of_targets())
+            entries = run_entries(run, self._ids_of_targets())
             run_before = self._transaction.commit_offsets(group, entries, self._deadline())
         if before != self._found or run_before != self._run_found:
             raise SinkError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from semel.errors import BrokerError, OutcomeUnknownError, UnsupportedVersionError
@@ -26,6 +26,8 @@ from semel.protocol.record_batch import Marker, decode_marker, iter_headers
 from semel.sinks.commands import repair_command
 from semel.sinks.kafka.ledger import read_ledger
 from semel.sinks.kafka.runs import GROUP_MARKER
+from semel.sinks.ledger import Entry
+from semel.sinks.run_ids import QUERY_PREFIX
 from semel.wire.admin import ProducerInfo, TransactionInfo, describe_transaction, is_missing, producers_of
 from semel.wire.cluster import WireCluster
 from semel.wire.deadline import Deadline
@@ -85,6 +87,11 @@ class Reach:
     has_runs: bool = False
 
 
+def is_of_runs(last: Entry) -> bool:
+    """Whether a batch job committed last; then its pipeline has no query, and the other way round (E19)."""
+    return last.query_id.startswith(QUERY_PREFIX)
+
+
 def take_over(
     cluster: WireCluster, transaction: TransactionClient, reach: Reach, deadline: Deadline, *, new_owner: bool = False
 ) -> ProducerIdentity:
@@ -103,12 +110,33 @@ def take_over(
 
 def output_partitions(cluster: WireCluster, pipeline: str, deadline: Deadline) -> list[TopicPartition] | None:
     """Every partition that a pipeline writes to, by its ledger; None when that does not say, or they are hidden."""
+    last = _last_entry(cluster, pipeline, deadline)
+    return None if last is None else _partitions_of(cluster, last.targets, deadline)
+
+
+def reach_of(cluster: WireCluster, pipeline: str, deadline: Deadline) -> Reach:
+    """Where a pipeline may have something open, by its ledger.
+
+    Why an empty ledger counts as one with runs: it may be that of a batch job whose first commit is open. The ledger of
+    a query proves that there are none, since jobs and queries do not share a pipeline (E19).
+    """
+    last = _last_entry(cluster, pipeline, deadline)
+    if last is None:
+        return Reach(targets=None, has_runs=True)
+    return Reach(targets=_partitions_of(cluster, last.targets, deadline), has_runs=is_of_runs(last))
+
+
+def _last_entry(cluster: WireCluster, pipeline: str, deadline: Deadline) -> Entry | None:
+    # Entries that are not decided are enough: another commit of the same pipeline changes neither answer.
     committed = committed_offsets(cluster, pipeline, deadline=deadline, require_stable=False)
-    last = read_ledger(pipeline, committed, bootstrap=cluster.settings.addresses).last
-    if last is None or not last.targets:
+    return read_ledger(pipeline, committed, bootstrap=cluster.settings.addresses).last
+
+
+def _partitions_of(cluster: WireCluster, names: Collection[str], deadline: Deadline) -> list[TopicPartition] | None:
+    if not names:
         return None
     try:
-        topics = cluster.topics(deadline, last.targets)
+        topics = cluster.topics(deadline, names)
     except BrokerError as error:
         if error.code not in _HIDDEN:
             raise
@@ -116,11 +144,14 @@ def output_partitions(cluster: WireCluster, pipeline: str, deadline: Deadline) -
     return [TopicPartition(name, number) for name, info in topics.items() for number in info.partitions]
 
 
-def look_for_unsettled(cluster: WireCluster, name: str, owner: TransactionInfo, deadline: Deadline) -> Unsettled | None:
-    """What leaders still have open of the last transaction, which its coordinator calls decided; changes nothing."""
-    targets = output_partitions(cluster, name, deadline) or all_partitions(cluster, deadline)
-    reach = Reach(targets=targets, has_runs=True)
-    return find_unsettled(cluster, name, owner.producer_id, reach, told=ending_of(owner), deadline=deadline)
+def look_everywhere(
+    cluster: WireCluster, name: str, producer_id: int, *, told: Ending | None, deadline: Deadline
+) -> Unsettled | None:
+    """What leaders still have open of the last transaction, in every topic where the ledger names none."""
+    reach = reach_of(cluster, name, deadline)
+    if not reach.targets:
+        reach = replace(reach, targets=all_partitions(cluster, deadline))
+    return find_unsettled(cluster, name, producer_id, reach, told=told, deadline=deadline)
 
 
 def settle(cluster: WireCluster, transaction: TransactionClient, found: Unsettled, deadline: Deadline) -> None:

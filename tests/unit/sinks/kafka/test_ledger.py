@@ -187,6 +187,25 @@ def test_a_partition_that_appears_later_is_held_from_its_beginning() -> None:
     assert held_after(None, replace(MICRO_BATCH, offsets_before=None), "").offset_first == UNKNOWN_OFFSET
 
 
+@pytest.mark.parametrize(
+    ("before", "begin", "end", "after"),
+    [
+        (50, 10, 20, 50),  # written again
+        (50, 10, 60, 60),
+        (50, None, 20, 50),  # of a partition that the source did not have: from its beginning
+        (50, 50, 10, 10),  # the source went back
+        (50, 40, 10, 10),
+        (10, 10, 20, 20),
+        (10, 30, 40, 40),  # at most once leaves a gap
+    ],
+)
+def test_offsets_that_go_back_are_of_other_records(before: int, begin: int | None, end: int, after: int) -> None:
+    """A topic that was created again, by a source that knows no topic ids and was told to go on all the same."""
+    starts = {} if begin is None else {A0: begin}
+    micro_batch = replace(MICRO_BATCH, offsets={A0: end}, offsets_before=starts)
+    assert held_after(Held(offset_next=before, offset_first=0, topic_id=""), micro_batch, "").offset_next == after
+
+
 @pytest.mark.parametrize("second_line", ["nonsense", "[]", "7", '{"first": "x"}'])
 def test_a_second_line_of_somebody_else(second_line: str) -> None:
     text = f"{to_metadata(Entry(query_id='q', micro_batch_id=1))}\n{second_line}"
