@@ -1,4 +1,4 @@
-"""Fetch every jar set anew and write their SHA-256 to src/semel/engine/jar_digests.txt: `make pin-jars`.
+"""Fetch every jar set again and write their SHA-256 to src/semel/engine/jar_digests.txt: `make pin-jars`.
 
 Look at the difference before you commit it: a digest that changes while its version stays is an alarm, not a chore.
 """
@@ -13,6 +13,9 @@ from pathlib import Path
 from bench.measure.java_tools import KAFKA_TOOLS
 from semel.engine import jar_digests
 from semel.engine.jars import JAR_SETS, fetch_unverified, folder_name
+
+# `sha256sum --check` passes over a line that begins like this.
+HEADER = "# Made by `make pin-jars`.\n"
 
 
 def main() -> None:
@@ -29,7 +32,7 @@ def main() -> None:
                 for jar in folder.glob("*.jar"):
                     lines.append(f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {folder.name}/{jar.name}\n")
     target = Path(jar_digests.__file__).with_name(jar_digests.FILE)
-    target.write_text("".join(sorted(lines, key=lambda line: line.partition("  ")[2])), encoding="ascii")
+    target.write_text(HEADER + "".join(sorted(lines, key=lambda line: line.partition("  ")[2])), encoding="ascii")
     sys.stderr.write(f"{target}: {len(lines)} jars\n")
 
 

@@ -55,6 +55,7 @@ class SemelError(Exception):
         """Keep the parts; the text is made from them."""
         super().__init__(summary)
         self.summary = summary
+        # Most errors of a class know as much about it. Who knows more says so.
         self.outcome = outcome or type(self).outcome
         self.you_wrote = you_wrote
         self.you_want = you_want
@@ -83,6 +84,7 @@ class SemelError(Exception):
 
 
 def _rebuild(cls: type[SemelError], args: tuple[object, ...], fields: dict[str, object]) -> SemelError:
+    # Without `__init__`: subclasses ask for arguments of their own, and all that they made of them is in the fields.
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(fields)

@@ -30,6 +30,7 @@ class Guarantee(StrEnum):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a guarantee as people write it: `exactly-once`, `EXACTLY_ONCE`, `exactly once`."""
+        # However it is written in a file, an option or a form.
         name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
         try:
             return cls(name)

@@ -54,7 +54,7 @@ class Crew:
     def settle(self, *shares: int) -> None:
         """Wait until the partitions are shared like this.
 
-        Polls get longer on a machine that is slow: kafka-python joins anew when a join was done between two polls, and
+        Polls get longer on a machine that is slow: kafka-python joins again when a join was done between two polls, and
         where that happens to the leader each time, the group never comes to rest.
         """
         waits_ms = accumulate(repeat(POLL_MS))

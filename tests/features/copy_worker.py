@@ -43,7 +43,7 @@ class Job:
     idle_ms_max: int = 4000
 
 
-class Doom:
+class KillAtStep:
     """Counts steps, and ends the process at the chosen one."""
 
     def __init__(self, job: Job) -> None:
@@ -152,13 +152,13 @@ def copy_to_store(job: Job, step: Callable[[str], None]) -> None:
 
 def run(job: Job) -> None:
     """Do the job until nothing comes any more."""
-    doom = Doom(job)
+    at_step = KillAtStep(job)
     if job.store:
-        copy_to_store(job, doom)
+        copy_to_store(job, at_step)
     elif job.guarantee == Guarantee.EXACTLY_ONCE:
-        copy_in_transactions(job, doom)
+        copy_in_transactions(job, at_step)
     else:
-        copy_weakly(job, doom)
+        copy_weakly(job, at_step)
 
 
 def child(job: Job) -> NoReturn:

@@ -13,6 +13,7 @@ from semel.broker.log.config import LogConfig
 from semel.broker.log.partition_log import PartitionLog
 from semel.broker.log.producer_state import Verification
 from semel.broker.log.types import AppendRefused, Origin
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.transactions.coordinator import TransactionCoordinator
 from semel.broker.transactions.records import decode_value, encode_key, encode_value
 from semel.broker.transactions.types import (
@@ -22,7 +23,6 @@ from semel.broker.transactions.types import (
     Effect,
     Producer,
     ProducerAnswer,
-    TopicPartition,
     TransactionEntry,
     TransactionSettings,
     WriteMarkers,
@@ -52,7 +52,7 @@ class PartitionParty:
 
     def __init__(self, index: int, seed: int) -> None:
         """Start empty."""
-        self.key: TopicPartition = (TOPIC, index)
+        self.key: PartitionKey = (TOPIC, index)
         self.disk = VirtualDisk(SeededRng(seed))
         self.now_ms = 1_000_000
         self.log = self._open()
@@ -133,7 +133,7 @@ class MarkerRequest:
     """A marker on its way to one partition."""
 
     asked: WriteMarkers
-    partition: TopicPartition
+    partition: PartitionKey
     coordinator_epoch: int
 
 

@@ -14,10 +14,11 @@ from semel.broker.groups.offsets.committed import OffsetStore
 from semel.broker.log import producer_state
 from semel.broker.log.partition_log import PartitionLog
 from semel.broker.log.producer_state import ProducerStates
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.transactions import coordinator as transaction_coordinator
 from semel.broker.transactions.coordinator import TransactionCoordinator
 from semel.broker.transactions.shell import TransactionPartition
-from semel.broker.transactions.types import Answer, Effect, ProducerAnswer, TopicPartition, TransactionEntry
+from semel.broker.transactions.types import Answer, Effect, ProducerAnswer, TransactionEntry
 from semel.protocol.error_codes import ErrorCode
 
 Patch = pytest.MonkeyPatch
@@ -75,8 +76,8 @@ def skip_one_marker(patch: Patch) -> None:
     original = TransactionPartition._by_leader
 
     def by_leader(
-        shell: TransactionPartition, partitions: Iterable[TopicPartition]
-    ) -> dict[int | None, list[TopicPartition]]:
+        shell: TransactionPartition, partitions: Iterable[PartitionKey]
+    ) -> dict[int | None, list[PartitionKey]]:
         first, *others = sorted(partitions)
         return {None: [first], **original(shell, others)}
 

@@ -15,11 +15,12 @@ from semel.broker.log.leader_epochs import LeaderEpochs
 from semel.broker.log.partition_log import PartitionLog
 from semel.broker.log.producer_state import ProducerStates
 from semel.broker.log.segment import Segment
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.metadata.store import MetadataStore
 from semel.broker.replication.followers import IsrProposal, Leadership
 from semel.broker.replication.partition import Partition
 from semel.broker.transactions.shell import TransactionPartition
-from semel.broker.transactions.types import TopicPartition, WriteMarkers
+from semel.broker.transactions.types import WriteMarkers
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import BatchHeader
 from tests.mutations import switches
@@ -69,8 +70,8 @@ def lose_markers(patch: Patch) -> None:
     original = TransactionPartition._ask_leader
 
     async def ask_leader(
-        shell: TransactionPartition, effect: WriteMarkers, leader: int | None, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        shell: TransactionPartition, effect: WriteMarkers, leader: int | None, partitions: list[PartitionKey]
+    ) -> dict[PartitionKey, ErrorCode]:
         answered = await original(shell, effect, leader, partitions)
         return {each: answered.get(each, ErrorCode.NONE) and ErrorCode.NONE for each in partitions}
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+from semel.engine import jar_digests
 from semel.protocol import messages
 from tests.tidy.project import GENERATED, PACKAGE, ROOT, project_files, text_of
 from tools import generate_messages, generate_pages
@@ -10,6 +11,7 @@ from tools import generate_messages, generate_pages
 MADE_WHOLE = [
     *generate_messages.render_all(),
     *(path for path in generate_pages.render_all() if path.name != "DESIGN.md"),
+    PACKAGE / "engine" / jar_digests.FILE,
 ]
 
 

@@ -72,4 +72,5 @@ class _CallableModule(ModuleType):
         return audit(*sides, **options)  # type: ignore[arg-type]
 
 
+# Python looks `__call__` up in the class, so the module needs one of its own.
 sys.modules[__name__].__class__ = _CallableModule

@@ -74,13 +74,16 @@ def plan_bounds(side: Place, topic: TopicFacts, asked: Asked) -> Bounds:
     elif topic.is_compacted:
         reasons.append((Gap.COMPACTION, f"{topic.name} is compacted: of each key only the last record has to be there"))
     for number, ends in sorted(topic.partitions.items()):
+        # What the pipeline itself has open belongs to a micro-batch that its ledger does not count yet.
         is_own = asked.is_committed_only and ends.held_by == asked.producer_id != NO_PRODUCER
         whole = (0, ends.offset_stable if is_own else ends.offset_next)
         needed = whole if asked.ledger is None else asked.ledger.get(number, (0, 0))
         begin = max(ends.offset_first, needed[0], _limit(asked.begin, number, 0))
+        # A read_committed reader stops at the first transaction that is open.
         end_seen = ends.offset_stable if asked.is_committed_only else ends.offset_next
         end_wanted = min(end_seen, _limit(asked.end, number, end_seen))
         end = min(end_wanted, needed[1])
+        # Retention may have taken everything that was asked for.
         ranges[number] = (begin, max(begin, end))
         left_out += max(0, end_wanted - max(begin, end))
         name = f"{topic.name}-{number}"

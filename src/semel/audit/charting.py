@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from semel.audit.sides import Side
 
+# So many rows come to the driver; the page draws those with the most anomalies.
 PLACED_MAX = 4_000
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 
@@ -49,6 +50,7 @@ def place_of(side: Side, side_name: str) -> Column:
 
 def take_timeline(left: Side, right: Side) -> Timeline | None:
     """Count the records of both sides in steps of equal length; None where no record says a time."""
+    # Tables and files say no time unless SQL for it is given.
     if not left.time and not right.time:
         return None
     counted = [

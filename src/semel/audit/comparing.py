@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from semel.audit.expectation import Expectation
 
+# So many rows come to the driver, however much was lost.
 CELLS = 1 << 10
+# A quarter of a million positions in each range: a stream of any length becomes many tasks.
 RANGE_BITS = 18
 READ_AT = "read_at"
 # Copies of an identity on both sides in one number, left in the low half: more of them than this are as good as many.
@@ -181,6 +183,7 @@ def late_records(left: DataFrame, right: DataFrame) -> DataFrame:
     both = left.select("id", place.alias("a"), F.lit(None).cast("struct<stream:bigint,position:bigint>").alias("b"))
     both = both.union(right.select("id", F.lit(None).cast("struct<stream:bigint,position:bigint>"), place))
     copies = F.count("a").alias("on_left"), F.count("b").alias("on_right")
+    # The stream and the position in one value, so that the minimum is a place and not two numbers of different ones.
     firsts = both.groupBy("id").agg(F.min("a").alias("a"), F.min("b").alias("b"), *copies)
     met = firsts.where("on_left = 1 AND b IS NOT NULL")
     streams = ["left_stream", "right_stream"]
@@ -208,6 +211,7 @@ def late_records(left: DataFrame, right: DataFrame) -> DataFrame:
 
 def torn_units(tallies: DataFrame, left: DataFrame, expectation: Expectation) -> DataFrame:
     """The units of which some records were lost and others arrived; a lost identity counts in its first unit."""
+    # A unit of which everything was lost is not torn: it is as if it had been aborted.
     lost = tallies.where(F.col(Kind.LOST) > 0).groupBy("unit").agg(F.sum(Kind.LOST).alias("lost"))
     asked = left.groupBy("unit").agg((F.count(F.lit(1)) * expectation.copies_min).alias("asked"))
     return lost.join(asked, on="unit").where("lost < asked")

@@ -55,6 +55,7 @@ class DeltaVersion:
         from pyspark.sql import types as T  # noqa: N812, PLC0415 - brings PySpark
 
         schema = T.StructType.fromJson(json.loads(self.table.schema().to_json()))
+        # Named one by one: the folder also has files of other versions, and of commits that came to nothing.
         files = self.table.file_uris()
         reader = spark.read.schema(schema)
         if not files:

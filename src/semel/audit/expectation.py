@@ -20,6 +20,7 @@ from typing import Self
 
 from semel.errors import ConfigError
 
+# Beyond this a number is rather a slip of the hand than a fan-out.
 COPIES_MAX = 1_000_000
 _NAMED = {"exactly-one": (1, 1), "at-most-one": (0, 1), "at-least-one": (1, None)}
 
@@ -76,6 +77,7 @@ class Expectation:
         else:
             surplus = sum(max(0, right - self.copies_max * left) for left, right in pairs)
             room = sum(max(0, self.copies_max * left - right) for left, right in pairs)
+        # First of all, see above: what is left after it is lost or doubled.
         altered = min(room, surplus)
         over = surplus - altered
         return Tally(

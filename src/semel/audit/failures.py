@@ -12,6 +12,7 @@ from typing import NamedTuple
 from semel.errors import ConfigError, EnvironmentFailure, SemelError
 
 NO_POSITION = "semel audit: no position"
+# Spark's reasons may contain whole plans.
 _WORDS_MAX = 300
 
 

@@ -60,6 +60,7 @@ def bucket_of(identity: Column) -> Column:
 
 def take_fingerprints(left: DataFrame, right: DataFrame, copies: int) -> Fingerprints:
     """Compare frames with `id`, and `mark` where they have content; each left record counts `copies` times."""
+    # At most one row for each bucket: that is all that moves between tasks.
     both = _summed(left, "l").join(_summed(right, "r"), on="bucket", how="full_outer").na.fill(0)
     # Decimals: a fan-out times a sum has no limit that fits into a BIGINT.
     is_different = F.lit(False)

@@ -186,6 +186,7 @@ class Follower:
         """Look for the first time; ConfigError where there is no such topic."""
         self._spark, self._left, self._right, self._terms, self._clock_s = spark, left, right, terms, clock_s
         began_s = clock_s()
+        # In the order of every look, see above.
         theirs, ours = look_at(right.place, right.cluster), look_at(left.place, left.cluster)
         self._ids = {one.place.text: self._topic_id(one) for one in (left, right)}
         sides = ((Place.LEFT, left, ours), (Place.RIGHT, right, theirs))
@@ -219,6 +220,7 @@ class Follower:
         now = self._look(before)
         self._looks.append(now)
         settled, is_held_up = plan_settled(self._looks, self._terms.lateness_s)
+        # What was settled stays so: a leader that is new may know less for a moment.
         self._settled = max(settled, settled_before)
         moment = Moment(
             window=now.window,
@@ -262,6 +264,7 @@ class Follower:
         came = self._pair(before, now)
         expectation = self._terms.expectation
         judged = keep(judge(self._open, came.left_rows, came.right_rows, moment, expectation))
+        # After the new frame is computed, which is made of the old one.
         let_go(self._open)
         self._open = judged
         counts = add_up(judged)
@@ -298,6 +301,7 @@ class Follower:
         """Keep the looks that later windows are settled by, and those that examples are read from."""
         settled = [one for one in self._looks if one.window <= self._settled]
         if settled:
+            # Twice the bound: what is found now came up to one bound ago, and its partner up to another before that.
             oldest_s = settled[-1].ended_s - 2 * self._terms.lateness_s
             while len(self._looks) > 1 and self._looks[1].ended_s < oldest_s:
                 self._looks.popleft()
@@ -308,6 +312,7 @@ class Follower:
 
 
 def _is_looked_for(kind: Kind, pair: Pair) -> bool:
+    # Any number of copies is right then, and copies of forgotten records look like strangers.
     if pair.expectation.copies_max is None:
         return kind is Kind.LOST
     return kind is not Kind.ALTERED or pair.reading.has_content

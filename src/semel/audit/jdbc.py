@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 USER, PASSWORD = "SEMEL_JDBC_USER", "SEMEL_JDBC_PASSWORD"
+# PostgreSQL's driver, for one, loads the whole result without it.
 FETCH_ROWS = 10_000
 PARTITIONS = 16
 # Spark's own names; what is the driver's alone follows `property.`.
@@ -80,6 +81,7 @@ def read_table(spark: SparkSession, place: Table, settings: JdbcSettings, first_
         return reader.option("dbtable", place.table).load()
     dialect = spark._jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(place.url)  # type: ignore[union-attr]
     column = dialect.quoteIdentifier(settings.partition_column)
+    # Spark cuts the range of a column into parts, and has to be told its ends.
     ends = f"(SELECT min({column}) AS lowest, max({column}) AS highest FROM {place.table}) semel_ends"  # noqa: S608
     row = reader.option("dbtable", ends).load().collect()[0]
     if row[0] is None:

@@ -50,5 +50,6 @@ def find_ledger_gaps(commits: Iterable[Commit], examples_max: int) -> Finding:
             if commit.offset_first > reached:
                 missing += commit.offset_first - reached
                 examples.append(Example(identity=partition, left=f"{reached} … {commit.offset_first - 1}"))
+            # The furthest, not the last: a commit may lie inside of an earlier one.
             reached = max(reached, commit.offset_next)
     return Finding(kind=Kind.LEDGER_GAP, count=missing, examples=tuple(examples[:examples_max]))

@@ -19,6 +19,7 @@ from semel.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+# Of Spark's decimals, and of a BIGINT in decimal digits.
 DECIMAL_DIGITS_MAX = 38
 BIGINT_DIGITS = 19
 # to_json writes milliseconds and drops null fields unless it is told otherwise: both would hide a difference.
@@ -119,6 +120,7 @@ def _is_ordered(kind: T.DataType, *, top: bool = True) -> bool:
 
 def _as_type(column: Column, found: T.DataType, common: T.DataType) -> Column:
     if isinstance(common, T.MapType):
+        # A map has no order, and Spark does not hash maps.
         column = F.array_sort(F.map_entries(column))
     if isinstance(common, _NESTED):
         # The struct around it keeps a null apart from "null", and an array from what is in it.

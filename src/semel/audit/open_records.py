@@ -70,6 +70,7 @@ def judge(before: DataFrame, left: DataFrame, right: DataFrame, moment: Moment, 
     entries = (
         before.select("id", "mark", "window", *COUNTS)
         .unionByName(came)
+        # Before the grouping: the windows below are by identity as well, and need no shuffle of their own then.
         .repartition("id")
         .groupBy("id", "mark", "window")
         .agg(*(F.sum(name).alias(name) for name in COUNTS))
@@ -140,6 +141,7 @@ def _settled(paired: DataFrame, moment: Moment, expectation: Expectation) -> Dat
         *((F.when(is_old, F.lit(_ZERO)).otherwise(F.col(one)) + F.col("gone")).alias(one) for one in ("known", "owed")),
     )
     judged = rows.select("id", "mark", *next_state, *_kinds(expectation), *_TOLD)
+    # A row that counts nothing is forgotten, so the frame does not grow with the length of the run.
     is_kept = " OR ".join(f"{name} > 0" for name in (*COUNTS, *TALLIED, *_TOLD))
     return judged.where(is_kept)
 
@@ -190,6 +192,7 @@ def add_up(judged: DataFrame) -> WindowCounts:
 
 def keep(judged: DataFrame) -> DataFrame:
     """Compute the frame now and keep its rows on the disks of Spark; what it was made of is forgotten."""
+    # Without this the plan would grow with each window, until Spark cannot plan it any more.
     return judged.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 

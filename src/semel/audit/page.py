@@ -17,6 +17,7 @@ from semel.audit.drawing import bars, heat_map, line, strip, ticks
 from semel.audit.finding import MEANING, Finding, Kind
 from semel.audit.report import Comparison, Report
 
+# More strips than this nobody reads; what is left out is counted below them.
 LANES_MAX = 40
 # What is not counted record by record has no place in a lane.
 _NOT_PLACED = (Kind.REORDERED, Kind.TORN, Kind.LEDGER_GAP)
@@ -90,6 +91,7 @@ def _timeline(charts: Charts, copies: int) -> Iterator[str]:
         yield _figure("lag, records that are in and not yet out", ends, line(lag, "lag"))
     if charts.commits_s:
         places = [(second - timeline.begin_s) / timeline.step_s for second in charts.commits_s]
+        # The ledger may know commits from before the records that are left.
         inside = [place for place in places if 0 <= place <= timeline.steps]
         drawn = ticks(inside, timeline.steps, "commits")
         yield _figure("commits", f"{len(inside):,} of {len(places):,} in this time", drawn)
@@ -163,5 +165,6 @@ def _moment(timeline: Timeline, step: int) -> str:
     second = timeline.begin_s + step * timeline.step_s
     try:
         return f"{datetime.fromtimestamp(second, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+    # Times are what producers wrote, and may be anything.
     except (OverflowError, ValueError, OSError):
         return f"{second} s"

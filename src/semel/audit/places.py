@@ -24,6 +24,7 @@ EXAMPLE = "kafka://localhost:9092/orders, parquet:/data/orders, json:/data/order
 FORMATS = ("parquet", "json", "delta", "orc", "avro", "csv")
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".orc": "orc"}
 _OPTIONS = ("isolation", "from", "to")
+# Words that the drivers of databases have for it.
 _PASSWORD = re.compile(r"passw|pwd|secret|token", re.IGNORECASE)
 
 
@@ -104,6 +105,7 @@ def _topic(text: str) -> Topic:
     options = dict(given)
     if len(options) < len(given) or not options.keys() <= {*_OPTIONS}:
         raise _wrong(text, f"each of {', '.join(_OPTIONS)} at most once")
+    # What was aborted never came out, so it cannot be missing.
     isolation = options.get("isolation", Isolation.READ_COMMITTED)
     if isolation not in {*Isolation}:
         raise _wrong(text, " or ".join(f"isolation={one}" for one in Isolation))
@@ -121,6 +123,7 @@ def _edge(text: str, value: str) -> Edge:
         time = datetime.fromisoformat(value.replace(" ", "+") if value.count(" ") == 1 and "T" in value else value)
     except ValueError:
         return Edge(offsets=_offsets(text, value))
+    # Not the machine's own zone: the same command means the same everywhere.
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return Edge(time_ms=int(time.timestamp() * 1000))

@@ -29,6 +29,7 @@ from semel.audit.places import Files, Table, Topic, parse_place
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 
+# Read with a limit: the path may be that of a device, or of the data itself.
 FILE_BYTES_MAX = 1_000_000
 _TEXTS = ("from", "expect", "where", "pipeline", "guarantee", "command_config", "jdbc_config", "time", "unit")
 _TEXT_LISTS = ("key", "content")
@@ -167,6 +168,7 @@ def plan_from_file(path: str) -> AuditPlan:
     """Read a TOML file; ConfigError that names the file and what is wrong in it."""
     try:
         with Path(path).open("rb") as file:
+            # One byte more shows that there is more.
             text = file.read(FILE_BYTES_MAX + 1)
         if len(text) > FILE_BYTES_MAX:
             raise ConfigError(f"{path} is no description of an audit", because=f"it is over {FILE_BYTES_MAX:,} bytes")

@@ -44,6 +44,7 @@ def postgres_moment(conninfo: Mapping[str, str], table: str, pipeline: str) -> I
 def _read(connection: Any, table: str, pipeline: str) -> TableLedger:
     # A server that cuts off idle connections would end the snapshot in the middle of the audit.
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    # Spark's own connections take it over, and see the table as it is for this one.
     (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone()
     place = connection.execute(_WHERE, (f".{LEDGER}", table)).fetchone()
     if place is None:
@@ -74,6 +75,7 @@ def _check_target(connection: Any, oid: int, table: str, target: str, pipeline: 
 
 
 def _check_output(output_ids: Mapping[str, str], oid: int, table: str, pipeline: str) -> None:
+    # A table that was made again has another number under the same name.
     if any(one != str(oid) for one in output_ids.values()):
         raise ConfigError(
             f"{table} was dropped and made again since {pipeline!r} committed",

@@ -178,6 +178,7 @@ class Pair:
             counts |= {kind: counted.counts[kind] for kind in looked_for}
             shown, copies = counted.shown, counted.copies
             incomplete += _changes(prints, counted)
+            # Nothing lost, nothing torn: one more look at the left side is saved.
             if self.left.unit and counts[Kind.LOST]:
                 torn = torn_units(tallies, self.left_rows, self.expectation)
                 counts[Kind.TORN], units = count_rows(torn, "unit", examples)
@@ -188,6 +189,7 @@ class Pair:
             counts[Kind.REORDERED], late_copies = count_late(late, examples)
             shown[Kind.REORDERED] = tuple(late_copies)
             copies |= late_copies
+        # From the ledger alone: a hole is a hole whatever the rows say.
         ledger = (find_ledger_gaps(self.right.commits, examples),) if self.right.commits else ()
         shows = show_records(self.left_shown, self.right_shown, shown, units, copies)
         return Comparison(

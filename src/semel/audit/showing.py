@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from semel.audit.comparing import Copies
     from semel.audit.sides import Side
 
+# A line of a terminal.
 TEXT_CHARACTERS_MAX = 120
 NOT_KNOWN = -1
+# More records than this are grouped by Spark, so that the driver need not hold them.
 COLLECTED_MAX = 1_000
 Places = dict[int, tuple[str, str]]
 

@@ -63,6 +63,7 @@ def with_columns(side: Side, named: Mapping[str, str]) -> Side:
 
     if not named:
         return side
+    # Before Spark does it, whose error would not say which side it is about.
     types_of(side.frame, tuple(named.values()), side.name)
     quoted = (f"({text}) AS `{name.replace('`', '``')}`" for name, text in named.items())
     return replace(side, frame=side.frame.selectExpr("*", *quoted))
@@ -154,6 +155,7 @@ def _common_columns(left: Side, right: Side) -> Reading:
     theirs = [one for one in right.frame.columns if one not in aside]
     common = [one for one in ours if one in theirs]
     alone = tuple(one for one in (*ours, *theirs) if one not in common)
+    # Without a key the whole row is the identity, so the rows must have the same columns.
     if not left.keys and (alone or not common):
         raise ConfigError(
             "the sides have different columns, and no key says which records belong together",

@@ -30,6 +30,7 @@ def known_by_place(source: Side) -> Side:
 
 def known_by_stamp(output: Side) -> Side:
     """A side that came out of a pipeline; ConfigError where nothing was stamped."""
+    # Kafka has no columns of its own, so a sink into a topic writes the stamp as a header.
     if "headers" in output.frame.columns:
         output = with_columns(output, {STAMP: STAMP_OF_HEADERS})
     if STAMP not in output.frame.columns:

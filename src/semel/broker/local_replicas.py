@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from semel.broker.log.config import FlushPolicy, LogConfig
-from semel.broker.metadata.cluster_state import INTERNAL_TOPICS, OFFLINE, ClusterState, PartitionState, Topic
+from semel.broker.metadata.cluster_state import (
+    INTERNAL_TOPICS,
+    OFFLINE,
+    ClusterState,
+    PartitionKey,
+    PartitionState,
+    Topic,
+)
 from semel.broker.metadata.config import effective_topic_config
 from semel.broker.replication.fetch_loop import FetchLoops
 from semel.broker.replication.isr_changes import IsrChanges
@@ -30,7 +37,6 @@ log = logging.getLogger("semel.broker")
 # Apache Kafka looks every half of replica.lag.time.max.ms, too; here never more rarely than this.
 LAG_CHECK_MS_MAX = 2_500.0
 OPENINGS_AT_ONCE_MAX = 10  # about 4 ms, and 30 on a slow disk
-PartitionKey = tuple[str, int]
 
 
 class LocalReplicas:

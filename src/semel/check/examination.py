@@ -58,6 +58,7 @@ class Examination:
 
     def _wanted(self) -> Wanted:
         pipelines = [name for query in self.queries if (name := _told(query, "pipeline"))]
+        # A name that only the running program knows is nothing that a cluster could be asked about.
         written = [
             client.settings.text("transactional.id")
             for client in self.clients

@@ -79,6 +79,7 @@ def read_baseline(path: str, guarantee: Guarantee) -> Baseline:
             next_command=f"the same command with --write-baseline {path} instead of --baseline",
         ) from None
     except (ValueError, KeyError, TypeError):
+        # Whatever is wrong with it, it is no baseline.
         keys, written_for, kind = frozenset(), "", ("", 0)
     if kind != (KIND, SCHEMA):
         raise ConfigError(

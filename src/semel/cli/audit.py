@@ -94,12 +94,14 @@ def run(options: argparse.Namespace) -> ExitCode:
         plan = plan.with_command_config(options.command_config)
     if options.jdbc_config:
         plan = plan.with_jdbc_config(options.jdbc_config)
+    # After the options: who has written a wrong one hears of that before anything is to be installed.
     if find_spec("pyspark") is None:
         raise MissingExtraError.of("spark", "an audit")
     try:
         if options.follow:
             return follow(plan, options)
         with (
+            # Before Spark is started, which takes seconds: an address that does not answer is told at once.
             look_at_sides(plan) as looked,
             interrupted_by_sigterm(),
             session_for(options.master, options.conf) as spark,

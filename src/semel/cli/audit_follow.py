@@ -121,6 +121,7 @@ def follow(plan: AuditPlan, options: argparse.Namespace) -> ExitCode:
                     _print(report, options.format)
                     metrics.add(report)
                 if not told.is_over:
+                    # From beginning to beginning: a look that takes long does not make its window longer.
                     time.sleep(max(0.0, window_s - (time.monotonic() - began_s)))
         except KeyboardInterrupt:
             narrate("interrupted: what is under way was not judged")

@@ -14,6 +14,7 @@ from semel.errors import EnvironmentFailure
 if TYPE_CHECKING:
     from semel.audit.following import WindowReport
 
+# Not to be reached from elsewhere: labels have the names of topics, and nobody is asked for a password.
 HOST = "127.0.0.1"
 REQUEST_S_MAX = 10
 _HELP = {
@@ -60,6 +61,7 @@ class Metrics:
     def text(self) -> str:
         """As Prometheus reads it."""
         with self._lock:
+            # Copied under the lock and written out without it: a slow scrape must not hold the audit up.
             values = dict(self._values)
         lines = []
         for name, (kind, told) in _HELP.items():
@@ -72,6 +74,7 @@ class Metrics:
 
 
 def _escaped(text: str) -> str:
+    # What Prometheus asks for in the value of a label.
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
@@ -84,6 +87,7 @@ def metrics_server(port: int | None) -> Iterator[Metrics]:
         return
 
     class Answer(BaseHTTPRequestHandler):
+        # A client that says nothing must not keep its thread for ever.
         timeout = REQUEST_S_MAX
 
         def do_GET(self) -> None:

@@ -22,6 +22,7 @@ from semel.errors import ConfigError, EnvironmentFailure
 if TYPE_CHECKING:
     from semel.audit.report import Report
 
+# Rather too much than too little: what is hidden can be asked for, what was shown cannot be taken back.
 _SECRET = re.compile(r"passw|secret|token|credential|\bkey\b|access\.?key|jaas|signature", re.IGNORECASE)
 # As they are written on a command line, with the name of what they set.
 FLAGS = {
@@ -72,6 +73,7 @@ def made_now() -> str:
 def put_page(path: str, text: str, *, done: str) -> None:
     """Write beside the target, then take its place; `done` is what stands whatever becomes of the page."""
     target = Path(path).resolve()
+    # In the same folder: a file takes another's place in one step only within a file system.
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         try:

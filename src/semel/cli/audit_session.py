@@ -41,6 +41,7 @@ def session_for(master: str | None, conf: Sequence[str]) -> Iterator[SparkSessio
         yield semel.spark.register(running)
         return
     for name, value in spark_environment().items():
+        # What the user has set goes before it.
         os.environ.setdefault(name, value)
     config = {
         "spark.driver.memory": DRIVER_MEMORY,

@@ -67,6 +67,7 @@ def _table_ledger(plan: AuditPlan, versions: Mapping[str, DeltaVersion]) -> Iter
     from semel.audit.postgres_moment import postgres_moment
 
     places = [one.place for one in plan.rights]
+    # Topics have their ledger with Kafka, where `bound_topics` asks for it.
     if not plan.pipeline or not isinstance(plan.left.place, Topic) or all(isinstance(one, Topic) for one in places):
         yield None
         return
@@ -122,6 +123,7 @@ def jdbc_settings(plan: AuditPlan, side: SidePlan) -> JdbcSettings:
     given = {name: str(value) for name, value in read_file(side.jdbc_config).items()} if side.jdbc_config else {}
     urls = {one.place.url for one in plan.sides if isinstance(one.place, Table)}
     environment = {name: os.environ[name] for name in (USER, PASSWORD) if os.environ.get(name)}
+    # A password for one database must not be sent to another one.
     if isinstance(side.place, Table) and len(urls) > 1 and environment and not {"user", "password"} & given.keys():
         raise ConfigError(
             f"{' and '.join(environment)} may be meant for either of two databases",

@@ -70,6 +70,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     examination = _examination(options, guarantee)
     findings = _judged(options, examination, ignored, baseline)
     if options.fix and options.yes:
+        # Then everything is asked again: what is reported is what the cluster says after the change.
         _repair(examination, findings)
         findings = _judged(options, examination, ignored, baseline)
     # After the repairs: what was repaired just now is not to be known for ever.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from semel.engine.running import Running
 
 DETACH_S_MAX = 120.0
+# A cluster that stands still must not keep the others from being listed.
 STATES_S_MAX = 5.0
 POLL_S = 0.02
 
@@ -162,6 +163,7 @@ def _start_detached(options: argparse.Namespace) -> ExitCode:
         # Another start may have taken the name first: its cluster is not the answer to this command.
         while (running := find(options.name)) is None or running.pid != child.pid:
             if child.poll() is not None or time.monotonic() > deadline:
+                # One that is only slow would run on after this command has said that it did not start.
                 child.kill()
                 output.seek(0)
                 raise EnvironmentFailure("the cluster did not start", because=output.read().strip())
@@ -213,6 +215,7 @@ def _broker_states(running: "Running") -> dict[str, str] | None:
 
 def _told(running: "Running", states: dict[str, str] | None) -> str:
     if states is None:
+        # Apache Kafka has no control socket, so nobody has asked it.
         return "does not answer" if running.control_port else "not known"
     odd = [f"broker {number} {state}" for number, state in states.items() if state != "running"]
     return ", ".join(odd) or "all run"

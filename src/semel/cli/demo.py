@@ -45,6 +45,7 @@ class Run:
             return ExitCode.UNKNOWN
         if count.lost or count.unexpected:
             return ExitCode.BROKEN
+        # A kill that did no damage under the weaker guarantee shows nothing about the stronger one.
         expected = self.guarantee is Guarantee.AT_LEAST_ONCE
         return ExitCode.HELD if bool(count.doubled) is expected else ExitCode.BROKEN
 
@@ -57,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> ExitCode:
     """Run the pipeline under each guarantee and print one line each."""
+    # Before a cluster is started for nothing.
     if find_spec("pyspark") is None:
         raise MissingExtraError.of("spark", "the demo")
     with interrupted_by_sigterm(), tempfile.TemporaryDirectory(prefix="semel-demo-") as folder:

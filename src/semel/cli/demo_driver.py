@@ -98,6 +98,7 @@ def started(
             start_new_session=True,
         )
     driver = Driver(process, log_file)
+    # Reading the driver's lines has no limit of its own: a driver that hangs would keep the demo for ever.
     watchdog = threading.Timer(START_S_MAX + RUN_S_MAX, driver.kill)
     watchdog.start()
     try:

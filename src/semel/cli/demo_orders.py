@@ -24,6 +24,7 @@ PARTITIONS = 4
 BATCH_RECORDS = 500
 CUSTOMERS = 100
 TOPICS = tuple(f"{name}:{PARTITIONS}:1" for name in (ORDERS, PAYMENTS, SHIPMENTS))
+# The input needs no idempotence: it is written while nothing is broken yet.
 ANONYMOUS = ProducerIdentity(producer_id=-1, producer_epoch=-1)
 
 Effect = tuple[str, int]  # a topic and the order that the record in it belongs to
@@ -67,6 +68,7 @@ def _draft(number: int, now_ms: int) -> DraftRecord:
 def count_effects(client: WireCluster, orders: int) -> Count:
     """Read everything that came out and hold it against what had to."""
     seen = Counter(_effects(client, Isolation.READ_COMMITTED))
+    # What read_uncommitted finds beyond that was aborted.
     written = sum(1 for _ in _effects(client, Isolation.READ_UNCOMMITTED))
     return judge_effects(seen, orders=orders, written=written)
 

@@ -109,6 +109,7 @@ def _reporter(stop_after: int) -> OnStep:
         number += step is CommitStep.LEDGER_READ
         print(number, step, flush=True)
         if step is CommitStep.ROWS_WRITTEN and number == stop_after:
+            # Not for ever: if nobody kills it, it commits, and the demo says that nothing was shown.
             threading.Event().wait(KILL_WAIT_S_MAX)
 
     return report

@@ -109,6 +109,7 @@ def examine_kernels() -> Diagnosis:
         return Diagnosis(
             "kernels", Level.NOTE, "nowhere to keep them: compiled again by every process", "set SEMEL_CACHE"
         )
+    # The index files of numba's cache: one for each kernel that was compiled.
     if not any(folder.rglob("*.nbi")):
         return Diagnosis("kernels", Level.NOTE, "not compiled yet", "nothing: the first use compiles and keeps them")
     return Diagnosis("kernels", Level.OK, f"compiled, in {folder}")
@@ -117,6 +118,7 @@ def examine_kernels() -> Diagnosis:
 def examine_loopback() -> Diagnosis:
     """Whether a port can be opened on this machine and reached from it: the embedded cluster needs that."""
     try:
+        # Opened for real: containers and firewalls refuse it in ways that no setting shows.
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = server.getsockname()
             with socket.create_connection(address, timeout=LOOPBACK_WAIT_S):
@@ -138,6 +140,7 @@ def examine_cache_folder() -> Diagnosis:
     folder = cache_folder()
     try:
         private_folder(folder)
+        # Written for real: a file system may be mounted read-only, or full.
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"semel")
     except EnvironmentFailure as error:
@@ -170,5 +173,6 @@ def examine_part(module: str, extra: str, purpose: str) -> Diagnosis:
 def _import_version(module: str) -> str | None:
     try:
         return str(getattr(importlib.import_module(module), "__version__", "of unknown version"))
+    # OSError: the package is there, and a shared library that it loads is not.
     except (ImportError, OSError):
         return None

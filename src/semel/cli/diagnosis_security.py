@@ -24,6 +24,7 @@ from semel.wire.listener import Listener, look_at
 from semel.wire.settings import WireSettings
 from semel.wire.topology import BrokerAddress
 
+# What is told comes from strangers, and may name any number of brokers.
 BROKERS_MAX = 100
 ASK_MS_MAX = 20_000
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -193,6 +193,7 @@ def _on_engine(
 
 def _cased(name: str) -> str:
     """Rows are written in capitals, cells are not."""
+    # M04 and S003: rows and rules are that short, cells are not.
     return name.upper() if len(name) <= 4 else name.lower()
 
 

@@ -100,6 +100,7 @@ def run(cells: Sequence[Cell], options: argparse.Namespace, progress: Progress) 
 
     folder = RunFolder(options.runs or runs_folder())
     for cell in cells:
+        # Before anything runs: a run that is killed can be repeated as well.
         folder.plan(cell.schedule(options.seed))
     nodes = options.nodes if options.engine == APACHE else 0
     tried: list[Tried] = []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from semel.drill.cells import Observed
     from semel.drill.target import Round, Target
 
+# The login of an address: user:password@host.
 _LOGIN = re.compile(r"://[^/\s]+@")
 
 
@@ -52,6 +53,7 @@ def of_cells(rules: Sequence[RuleCell], matrix: Matrix | None) -> Iterator[str]:
         return
     yield "<h2>Guarantee x fault x path</h2>"
     yield f'<p class="soft">Seed {matrix.tried[0].seed}. Run folder: {text_of(str(matrix.folder))}.</p>'
+    # One program makes no grid.
     if len({one.cell.way for one in cells}) > 1:
         yield from _grid(cells)
     wrong = [one for one in cells if one.verdict is not Verdict.HELD]

@@ -182,6 +182,7 @@ def _audit(left: str, rights: Sequence[str], options: argparse.Namespace) -> Aud
 
     narrate("auditing the output")
     asked = options.audit or (EMBEDDED_AUDIT if options.embedded else ())
+    # Also since a session of this process would keep its JVM until the end.
     command = [sys.executable, "-m", "semel", "audit", left, *rights, "--format", "json", *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own words
     if done.returncode == ExitCode.USAGE:
@@ -193,6 +194,7 @@ def _audit(left: str, rights: Sequence[str], options: argparse.Namespace) -> Aud
     for comparison in report["comparisons"]:
         for finding in comparison["findings"]:
             kind = finding["kind"].lower()
+            # A kind without a column of its own still breaks the verdict.
             counts[kind] = counts.get(kind, 0) + finding["count"]
     return Audited(anomalies=counts, is_whole=report["verdict"].upper() != "UNKNOWN")
 

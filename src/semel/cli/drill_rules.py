@@ -75,6 +75,7 @@ def _run_cell(rule: str, *, followed: bool) -> RuleCell:
     try:
         return RuleCell(rule=rule, followed=followed, damage=run_rule(rule, followed=followed))
     except EnvironmentFailure as failure:
+        # One rule that cannot be tried says nothing about the others.
         return RuleCell(rule=rule, followed=followed, damage=None, reason=failure.summary)
 
 

@@ -43,6 +43,7 @@ def run(path: Path, options: argparse.Namespace, words: Sequence[str]) -> ExitCo
         "starts": under_way.starts,
         "command": f"semel drill {path} --seed {options.seed}",
     }
+    # Before it is printed: a closed pipe must not cost the result of minutes.
     folder.note(found)
     told = verdict.value if verdict is Verdict.HELD else f"{verdict.value}: {reason}"
     if options.format == Format.JSON:

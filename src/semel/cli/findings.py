@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HEADINGS = ("rule", "severity", "requires", "found", "verdict", "fix")
 TEXTS, VERDICT = (2, 3, 5), 4  # the columns that may be wrapped, and the one that has a colour
+# Three columns of text in less than this would be a few letters wide.
 WIDTH_MIN = 100
 COLOURS = {"HELD": Colour.GREEN, "BROKEN": Colour.RED, "UNKNOWN": Colour.YELLOW}
 WORDS = {"counted": "", "known": ", known", "ignored": ", ignored"}
@@ -27,6 +28,7 @@ def merged(findings: Sequence[Finding]) -> list[list[Finding]]:
     rows: dict[tuple[str, ...], list[Finding]] = {}
     for one in findings:
         kind, _, name = one.subject.partition(" ")
+        # A cluster of thirty brokers says the same thirty times.
         alike = (one.rule, kind, one.found, one.verdict, one.severity, one.standing, one.fix)
         rows.setdefault(alike if kind == "broker" else (*alike, name), []).append(one)
     return list(rows.values())
@@ -93,6 +95,7 @@ def summary(report: Report) -> str:
         apart.append(f"ignored {', '.join(rule.id for rule in report.ignored)}")
     rest = f"; not counted: {', '.join(apart)}" if apart else ""
     warned = f" with {_plural(counts['warnings'], 'warning')}" if counts["warnings"] else ""
+    # The command that is named is to be of use: a rule that is not held, if there is one.
     first = next((one.rule for one in shown if one.verdict.value != "HELD"), shown[0].rule if shown else "S001")
     lines = [
         f"{report.guarantee}: {report.verdict}{warned} ({told}{rest}); what a rule is about: semel explain {first}"

@@ -65,6 +65,7 @@ def _result(finding: Finding, rule_index: int) -> dict[str, object]:
         "ruleId": finding.rule,
         "ruleIndex": rule_index,
         "kind": kind,
+        # SARIF allows a level for failures alone.
         "level": finding.severity.value if kind == "fail" else "none",
         "message": {"text": f"{finding.subject}: {finding.found}{wanted}{fix}"},
         "locations": [_location(finding)],
@@ -83,10 +84,12 @@ def _location(finding: Finding) -> dict[str, object]:
     }
     if finding.file:
         path = Path(finding.file)
+        # Relative ones stay so: a viewer finds them from the root of its repository.
         uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
         found["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(1, finding.line)}}
     return found
 
 
 def _fingerprint(finding: Finding) -> str:
+    # Without what was found, which changes from run to run: viewers compare findings by this.
     return sha256(f"{finding.rule}\n{finding.subject}".encode()).hexdigest()[:32]

@@ -64,5 +64,6 @@ def render_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _align(column: Sequence[str]) -> list[str]:
     width = max(map(len, column))
+    # By the first sign: counts have separators, sizes have units.
     numeric = len(column) > 1 and all(cell[:1].isdigit() for cell in column[1:])
     return [cell.rjust(width) if numeric else cell.ljust(width) for cell in column]

@@ -49,6 +49,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    # Without it SIGTERM ends Python at once, and no `with` block is left.
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
@@ -61,6 +62,7 @@ def _flushed(work: Callable[[], int]) -> int:
     try:
         return work()
     finally:
+        # There is none in a process that was started with its stdout closed.
         if sys.stdout is not None:
             sys.stdout.flush()
 

@@ -27,6 +27,7 @@ from semel.sim.summary import (
 )
 
 SCHEMA = 1
+# What fits into a column of 64 bits, wherever results are kept.
 SEED_MAX = 2**63 - 1
 JOBS_MAX = 256
 BREACHES_SHOWN = 10

@@ -28,6 +28,7 @@ Runner = Callable[[Cell, int, Path], Observed]
 
 def main(text: str) -> None:
     """Work until there are no more lines, or until the drill ends; either way all that was started is stopped."""
+    # Python would end at once otherwise, and leave a JVM, a database and a cluster.
     signal.signal(signal.SIGTERM, _leave)
     settings = json.loads(text)
     with ExitStack() as stack, os.fdopen(settings["answers"], "w") as answers:

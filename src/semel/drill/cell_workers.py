@@ -73,6 +73,7 @@ class CellWorker:
                 if self._running is None:
                     self._start()
             self._questions.write(json.dumps({"cell": cell.id, "seed": seed}) + "\n")
+            # The worker reads a line and waits: without this it would wait for ever.
             self._questions.flush()
             line = self._answers.readline()
         except OSError:  # it has ended, and its pipe with it
@@ -127,6 +128,7 @@ def run_in_workers(cells: Sequence[Cell], seed: int, workers: Sequence[CellWorke
         except BaseException as error:  # noqa: BLE001 - raised for the one who waits for the results
             done.put(error)
 
+    # The first worker begins with the cells that only one can run; they take longest.
     lanes = [[spark, plain], *([plain] for _ in workers[1:])]
     threads = [threading.Thread(target=work, args=args, daemon=True) for args in zip(workers, lanes, strict=True)]
     try:

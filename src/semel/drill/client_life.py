@@ -38,11 +38,13 @@ def killed_at(way: Way, program_input: ProgramInput, step: str, count: int) -> N
         "idle_ms_max": program_input.idle_ms_max,
     }
     command = [sys.executable, "-m", "semel.drill.client_life", json.dumps(job)]
+    # Into a file: a program that fills a pipe nobody reads would stand still.
     with tempfile.TemporaryFile() as output, RunningCommand(command, output.fileno()) as running:
         try:
             code = running.process.wait(LIFE_S_MAX)
         except subprocess.TimeoutExpired:
             raise EnvironmentFailure(f"the program has not come to {step!r} after {LIFE_S_MAX:.0f} s") from None
+        # A program that ended in any other way has not come to the step, and has shown nothing about it.
         if code != -signal.SIGKILL:
             raise EnvironmentFailure(
                 f"the program was to be killed at {step!r} and ended with exit code {code}",
@@ -50,7 +52,7 @@ def killed_at(way: Way, program_input: ProgramInput, step: str, count: int) -> N
             )
 
 
-class Doom:
+class KillAtStep:
     """Counts steps, and ends the process at the chosen one."""
 
     def __init__(self, step: str, count: int) -> None:
@@ -79,7 +81,7 @@ def main(text: str) -> None:
         member=job["member"],
         idle_ms_max=job["idle_ms_max"],
     )
-    way.life(replace(program_input, on_step=Doom(job["step"], job["count"])))
+    way.life(replace(program_input, on_step=KillAtStep(job["step"], job["count"])))
 
 
 if __name__ == "__main__":

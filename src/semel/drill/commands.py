@@ -84,5 +84,6 @@ class RunningCommand:
 def last_lines(output: int) -> str:
     """The end of what a command printed into a file, as one line."""
     size = os.fstat(output).st_size
+    # By position: the command writes through the same open file, and its place must not move.
     text = os.pread(output, BYTES_SHOWN, max(0, size - BYTES_SHOWN)).decode(errors="replace")
     return " | ".join(text.strip().splitlines()[-LINES_SHOWN:]) or "it printed nothing"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from semel.drill.cells import CELLS, KILL_CLIENT, rows
 from semel.drill.spark_ways import Act
 
+# The rows of the table of features.
 ROWS = tuple(f"M{number:02d}" for number in range(1, 33))
 # Rows that are about a setting: a rule of `semel check` is ignored, then followed, under the fault that it is about.
 ROW_RULES = {

@@ -58,6 +58,7 @@ def ask(
         raise ConnectionFailure(f"broker {broker_id} does not run")
     deadline = Deadline.after_ms(ms_max)
     settings = WireSettings.from_options({"kafka.bootstrap.servers": cluster.bootstrap})
+    # Its own: a request that is held up must not keep the next one waiting behind it.
     connection = Connection.open(BrokerAddress(id=node.id, host=node.host, port=node.port), settings, deadline)
     try:
         return connection.call(request, response, deadline, version)
@@ -104,6 +105,7 @@ class Owner:
 
         def is_owner() -> bool:
             request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=timeout_ms)
+            # Any broker hands out ids to producers without a transactional id.
             broker_id = self.coordinator() if self.id else min(node.id for node in self.cluster.core.nodes)
             try:
                 answer = ask(self.cluster, broker_id, request, InitProducerIdResponse, 4)
@@ -144,6 +146,7 @@ class Owner:
         data = PartitionProduceData(index=0, records=memoryview(batch))
         topics = [TopicProduceData(name=topic, partition_data=[data])]
         request = ProduceRequest(transactional_id=self.id, acks=acks, timeout_ms=ms_max, topic_data=topics)
+        # The version decides the protocol: from 12 on a write adds its partition by itself.
         version = (NEWER if self.newer else OLDER)["Produce"]
         chosen = leader(self.cluster, topic) if broker_id is None else broker_id
         try:
@@ -235,6 +238,7 @@ class Reader:
         )
         request = FetchRequest(isolation_level=1, topics=[FetchTopic(topic=self.topic, partitions=[asked])])
         row = ask(self.cluster, broker_id, request, FetchResponse, FETCH_VERSION).responses[0].partitions[0]
+        # At 0 there is nothing left to go back to.
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self.offset_next:
             self.offset_next = 0
             return True
@@ -242,5 +246,6 @@ class Reader:
         for position, header in iter_headers(data):
             if not header.is_control:
                 self.found.update((one.value or b"").decode() for one in decode_records(data, header, position))
+            # Also behind markers, which are no records and take an offset.
             self.offset_next = header.offset_next
         return bool(data)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from semel.drill.damage.records import WAIT_S_MAX, Reachable, producer, read_all
 from semel.errors import EnvironmentFailure
 
+# Of a fixed length, so that an id is found in whatever a program makes of a value.
 FOUND_ID = re.compile(r"semel-\d{4}-\d{7}")
 PLACE = "{id}"
 

@@ -79,6 +79,7 @@ class ApacheCells:
     def run(self, cell: Cell, seed: int, folder: Path) -> Observed:
         """Run one; the folder takes what the program keeps. What could not be done is the reason."""
         try:
+            # Of its own: what the last cell left in a topic must not be counted here.
             source = new_topic(self._cluster, "orders", partitions=PARTITIONS, replicas=self._nodes)
             target = new_topic(self._cluster, "results", replicas=self._nodes)
             program_input = prepared(self._cluster, cell, folder / "results.db", source=source, target=target)
@@ -135,6 +136,7 @@ class NodeStrike:
 
     def begin(self) -> None:
         """Break the broker that has the part now."""
+        # Asked now: leaders and coordinators have moved with every cell before this one.
         self._node = self._whom()
         if self._how == PAUSED:
             self._cluster.pause_node(self._node)
@@ -144,6 +146,7 @@ class NodeStrike:
         self._mending.start()
 
     def _mend(self) -> None:
+        # Taken out first: the timer and the end of the cell may both come here.
         node, self._node = self._node, 0
         if node and self._how == PAUSED:
             self._cluster.resume_node(node)

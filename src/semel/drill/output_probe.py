@@ -18,6 +18,7 @@ from semel.clients.library import confluent, make
 from semel.errors import EnvironmentFailure, MissingExtraError
 
 ASK_S_MAX = 5.0
+# Where Hadoop's committers, and Spark's with them, keep files that are not committed.
 HALF_WRITTEN = "_temporary"
 POSTGRES = "jdbc:postgresql:"
 
@@ -91,6 +92,7 @@ class TopicProbe:
                 because=str(error),
                 you_want="a cluster that answers, as semel audit needs it too",
             ) from None
+        # An empty topic and one that is not there look the same: nothing was written to either.
         return Mark(ends if any(ends) else ())
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from semel.guarantee import Guarantee
 
 IDLE_MS_MAX = 3_000
 WAIT_MS_MAX = 5_000
+# Small, so that a program is struck between two batches as often as within one.
 BATCH_RECORDS = 4
 # Steps of a program's own, beside those of its clients.
 SENT = "sent"
@@ -63,6 +64,7 @@ class ProgramInput:
     @contextmanager
     def reader(self, guarantee: Guarantee, store: Store | None = None) -> Iterator[Batches]:
         """A member of the group, for one life."""
+        # A killed member would hold its partitions until its session ends; a static one is replaced at once.
         static: dict[str, object] = {"group.instance.id": self.member} if self.member else {}
         with Consumer(
             self.bootstrap,

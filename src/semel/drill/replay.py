@@ -23,6 +23,7 @@ from semel.drill.replay_points import Checkpoint, Point, Sight
 from semel.errors import EnvironmentFailure
 from semel.world.rng import Rng, SeededRng
 
+# A quick micro-batch takes some tens of milliseconds from its plan to its commit.
 PAUSE_S = 0.005
 TRIES = 3  # for each kill
 SETTLED_LOOKS = 3  # an output that looks the same so often in a row has stopped changing
@@ -91,6 +92,7 @@ class Replay:
                 continue
             stage = self.stage_of(point)
             checkpoint = Checkpoint(stage.checkpoint)
+            # What was wrong before the first strike is not the strike's doing.
             if stage.checkpoint not in before:
                 before[stage.checkpoint] = NOTHING
                 if checkpoint.committed():
@@ -137,6 +139,7 @@ class _StageRun:
         if not times and not self._kills:
             return _not_struck(point, "there was no micro-batch to strike"), before
         after = stage.audit()
+        # An audit counts the whole output. What it counted before this strike is not its doing.
         more = {kind: max(0, count - before.anomalies.get(kind, 0)) for kind, count in after.anomalies.items()}
         reason = "" if times else f"killed {self._kills} times, each time a moment too early or too late"
         return Struck(point=point, times=times, anomalies=more, is_whole=after.is_whole, reason=reason), after
@@ -157,6 +160,7 @@ class _StageRun:
             if sight is None:
                 break
             self._kills += 1
+            # Judged after the kill: nothing changes any more.
             times += sight.is_hit(self._point)
             told = f"micro-batch {sight.micro_batch_id}: killed, and it was {sight}"
             self._replay.narrate(f"{self._point}: {told}; {times} of {self._replay.kills}")

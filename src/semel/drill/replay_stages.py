@@ -53,6 +53,7 @@ class Places:
 
         def fill(text: str) -> str:
             for name, value in words.items():
+                # Not `format`: braces of JSON that mean nothing here would be errors.
                 text = text.replace("{" + name + "}", value)
             return text
 
@@ -119,6 +120,7 @@ class OnCopies:
         words = {"point": point.word}
         for name, original in (("checkpoint", self.places.checkpoint), ("output", place.path)):
             copy = self.folder / point.word / name
+            # A query that never ran has no checkpoint, and its copy begins without one too.
             if Path(original).is_dir():
                 shutil.copytree(original, copy)
             words[name] = str(copy)

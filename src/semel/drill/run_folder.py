@@ -39,6 +39,7 @@ class RunFolder:
         """Make it, and remove old ones beside it."""
         now_ms = RealClock().wall_ms()
         runs.mkdir(parents=True, exist_ok=True)
+        # Before the new one is there, which is therefore never removed.
         remove_old(runs, now_ms)
         self.path = runs / f"run-{now_ms:013d}-{os.getpid()}"
         self.path.mkdir()

@@ -25,6 +25,7 @@ SOURCE, TARGET, PARTITIONS = "orders", "results", 2
 
 def run_cell(cell: Cell, seed: int, folder: Path) -> Observed:
     """Run it; the folder takes the logs and what the program keeps. What could not be done is the reason."""
+    # A story has a cluster and clients of its own.
     if isinstance(cell.fault, StoryFault):
         return STORY_OF[cell.fault.name].run(folder)
     try:
@@ -34,6 +35,7 @@ def run_cell(cell: Cell, seed: int, folder: Path) -> Observed:
 
 
 def _run(cell: Cell, seed: int, folder: Path) -> Observed:
+    # Lost and slow syncs are felt only by a cluster that syncs.
     flush = "os" if isinstance(cell.fault, ClientKill) else cell.strike.flush
     topics = [f"{SOURCE}:{PARTITIONS}:3", f"{TARGET}:1:3"]
     with Cluster(brokers=3, topics=topics, config=CONFIG, flush=flush, data=folder / "cluster") as cluster:
@@ -117,6 +119,7 @@ def prepared(
         if client.flush(WAIT_S_MAX):
             raise EnvironmentFailure("the input of the cell could not be written")
         _commit_start(cluster, source)
+    # The program is done when its group stands there.
     ends = tuple(RECORDS // PARTITIONS for _ in range(PARTITIONS))
     return ProgramInput(
         bootstrap=cluster.bootstrap, source=source, target=target, values=values, ends=ends, store=store

@@ -127,6 +127,7 @@ class SparkCells:
         if self._spark is None:
             os.environ.update(spark_environment())
             self._spark = session("semel drill", master=MASTER, config=session_settings(self._folder))
+            # Stack traces are the point of a drill, and would hide its report.
             self._spark.sparkContext.setLogLevel("OFF")
             self._stack.callback(_stop, self._spark)
         return self._spark

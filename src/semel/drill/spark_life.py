@@ -70,6 +70,7 @@ def main(text: str) -> None:
         guarantee=Guarantee(job["guarantee"]),
         folder=folder,
     )
+    # Group 0 is the caller's own; its JVM and its workers are in it as well.
     pipeline.run(AtStep(CommitStep(job["step"]), job["count"], lambda: os.killpg(0, signal.SIGKILL)))
 
 

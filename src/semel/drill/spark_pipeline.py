@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 QUERY_S_MAX = 120
 LIVES_MAX = 8
+# Three micro-batches of the cells' records: one before the strike, one under it, one after it.
 PER_TRIGGER = 20
 
 
@@ -159,6 +160,7 @@ class Pipeline:
 
 def _with_work(strike: Callable[..., Batches], sink: Sink) -> Sink:
     """The sink, with the work of its writing tasks inside of another function."""
+    # The sink stays what it is: only what its tasks do is put into another function.
     open_session = sink.open
 
     def opened(pipeline: str, is_called_off: Callable[[], bool] = lambda: False) -> SinkSession:

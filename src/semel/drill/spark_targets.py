@@ -104,6 +104,7 @@ def _ends(cluster: Reachable, topic: str, isolation: str) -> list[int]:
 
 
 def _in_table(conninfo: str, table: str) -> Counter[str]:
+    # A connection of its own: what the sink's has written and not committed must not be seen.
     with import_module("psycopg").connect(conninfo) as connection:
         rows = connection.execute(f"SELECT value FROM {table}").fetchall()  # noqa: S608  (our own name)
     return Counter(str(value) for (value,) in rows)

@@ -123,6 +123,7 @@ def overtaken_marker(story: Story) -> None:
     owner.write(STATUS, "first")
     hook = story.cluster.intercept("WriteTxnMarkers", Delay(ms=LONG_MS), times=None)
     owner.abort()
+    # As a client with a newer protocol may: the answer to the abort has its next producer epoch.
     early = owner.send(STATUS, owner.batch("second", 0))
     story.cluster.disarm(hook)
     story.fired += hook.fired
@@ -316,6 +317,7 @@ def parted_replica(story: Story) -> None:
     sender.write(STATUS, "last")
     story.wanted.append("last")
     wait_until(lambda: place in insync(cluster), "it follows again")
+    # As a leader it would show its own record to readers, had it kept that.
     move(story, STATUS, place)
     story.read(STATUS)
 
@@ -327,6 +329,7 @@ def former_leader(story: Story) -> None:
     place = leader(cluster, STATUS)
     move(story, STATUS, others(cluster, place)[0])
     sender = story.owner(None)
+    # With acks=1 no other replica is asked, so nothing but the role of this broker refuses it.
     code = sender.send(STATUS, sender.batch("late", 0), broker_id=place, acks=LEADER_ALONE, ms_max=SHORT_MS)
     story.fired += 1
     if code == ACKNOWLEDGED:
@@ -347,6 +350,7 @@ def reader_ahead(story: Story) -> None:
         story.wanted.append(value)
     reader = Reader(cluster=cluster, topic=STATUS)
     wait_until(lambda: "third" in reader.read(leader(cluster, STATUS)), "it is at the end")
+    # The old leader's log ends before the reader's position.
     reader.read(place)
     cluster.heal()
     wait_in_sync(cluster)

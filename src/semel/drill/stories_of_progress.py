@@ -74,6 +74,7 @@ def replaced_controller(story: Story) -> None:
     wait_until(lambda: cluster.core.has_controller, "another one has taken over")
     cluster.resume(CONTROLLER)
     story.fired += 1
+    # So long it takes the old one to take every broker for dead, if anybody lets it decide.
     wait_at_most(OLD_CONTROLLER_S_MAX, lambda: leader(cluster, STATUS) == -1)
     story.go_on(STATUS, "second")
     # The next one believes what the log says.
@@ -89,12 +90,14 @@ def two_newcomers(story: Story) -> None:
     story.go_on(STATUS, "here already", "somebody else")
     first, *names = (f"shop {number}" for number in range(500))
     partition = coordinating_partition(cluster, first)
+    # In one partition, so that both records stand in one log, one behind the other.
     second = next(name for name in names if coordinating_partition(cluster, name) == partition)
     place = leader(cluster, TRANSACTION_TOPIC, partition)
     threads: list[threading.Thread] = []
     held = _hold_replication(story, place)
     for name in (first, second):
         end = _log_end(story, place, partition)
+        # In threads: each waits for an answer that comes only when both records are replicated.
         threads.append(threading.Thread(target=story.go_on, args=(STATUS, name, name), daemon=True))
         threads[-1].start()
         wait_until(lambda end=end: _log_end(story, place, partition) > end, f"{name} is in the log")  # type: ignore[misc]

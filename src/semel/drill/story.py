@@ -60,6 +60,7 @@ class Story:
 
     def owner_elsewhere(self, topic: str, *, newer: bool = True) -> Owner:
         """An owner whose coordinator is another broker than the leader of this topic."""
+        # A name decides its coordinator, so one has to be found by trying.
         for number in range(50):
             made = Owner(cluster=self.cluster, id=f"shop {number}", newer=newer)
             if made.coordinator() != leader(self.cluster, topic):

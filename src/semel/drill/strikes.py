@@ -122,6 +122,7 @@ class RunningStrike:
         """Begin them all."""
         self.faults += self.strike.aim(self.scene)
         entries = [Entry(at_ms=0, fault=fault, duration_ms=self.strike.hold_ms) for fault in self.faults]
+        # On the stack, so that an error of the program mends it as well.
         self.playing = self.stack.enter_context(played(self.scene.cluster, Schedule(entries=entries)))
         at_once = [fault for fault in self.faults if not isinstance(fault, WAITING) or is_met_alone(fault)]
         wait_until(lambda: all(fault.fired for fault in at_once), f"the fault has begun: {self}")

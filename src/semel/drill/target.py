@@ -36,6 +36,7 @@ KINDS = (
     "lose-response",
     "cut-response",
 )
+# A slip of the hand in the file must not fill the disk.
 PARTITIONS_MAX, RECORDS_MAX, ROUNDS_MAX = 1_000, 1_000_000, 1_000
 
 
@@ -79,10 +80,12 @@ class Target:
         shape = ClusterShape(brokers=BROKERS, topics={one.name: one.partitions for one in (self.source, self.target)})
         rng = SeededRng(seed).fork("kills of the program")
         left = list(range(self.rounds))
+        # Drawn from what is left, so that no round has two kills.
         killed = {left.pop(rng.integer(0, len(left) - 1)) for _ in range(self.kills)}
         return [
             Round(
                 schedule=Schedule.draw(
+                    # A seed for each round: another number of rounds leaves the earlier ones as they were.
                     SeededRng(seed).fork(f"round {number}").integer(0, 2**31),
                     shape,
                     kinds=self.kinds,

@@ -173,6 +173,7 @@ class _Program:
 
     def end(self) -> None:
         """For good."""
+        # Asked first: a program that ends in order commits what it has done.
         self._running.end(STOP_S_MAX)
 
 

@@ -34,6 +34,7 @@ from semel.drill.programs import (
 from semel.errors import EnvironmentFailure, SemelError
 from semel.guarantee import Anomaly, Guarantee
 
+# A program that never gets done is a finding, not a wait without end.
 LIVES_MAX = 12
 ASK_S_MAX = 3.0
 

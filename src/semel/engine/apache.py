@@ -34,6 +34,7 @@ from semel.wire.cluster import WireCluster
 from semel.wire.settings import WireSettings
 from semel.world.ports import LOOPBACK, free_ports
 
+# Five JVMs on two cores take their time.
 START_S_MAX = 90.0
 STOP_S_MAX = 30.0
 FORMAT_S_MAX = 60.0
@@ -42,6 +43,7 @@ POLL_S, PAUSE_POLL_S = 0.1, 0.002
 PORT_MAX = 65_535
 META_FILE = "logs/meta.properties"
 SHOWN_LINES_MAX = 15
+# Each is a JVM with a heap of its own, and all run on this machine.
 NODES_MAX = 5
 JVM_OPTIONS = ("-XX:+UseG1GC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
@@ -119,6 +121,7 @@ class ApacheCluster:
     def start(self) -> Self:
         """Format the storage, start every node, wait until all of them know each other."""
         try:
+            # As Kafka writes ids: base64 for URLs, without padding.
             cluster_id = self._kept_cluster_id() or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             for node in self.nodes:
                 self._format(node, cluster_id)
@@ -186,6 +189,7 @@ class ApacheCluster:
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(node.id),
+            # Fixed: all nodes are known before the first of them starts.
             "controller.quorum.voters": ",".join(f"{n.id}@{LOOPBACK}:{n.controller_port}" for n in self.nodes),
             "listeners": f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
             "controller.listener.names": "CONTROLLER",
@@ -249,6 +253,7 @@ class ApacheCluster:
             )
         try:
             return count_brokers(LOOPBACK, node.port, timeout_s=2.0) >= count
+        # It has not opened its port yet, or another program has it for a moment.
         except (ConnectionFailure, ProtocolError):
             return False
 

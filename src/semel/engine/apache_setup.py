@@ -26,6 +26,7 @@ from semel.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from semel.wire.admin import ResourceKind
 from semel.wire.cluster import WireCluster
 
+# The first version that can say that no topic is to be created.
 METADATA_VERSION = 4
 ANSWER_BYTES_MAX = 1 << 24
 UNKNOWN_TYPE = 0

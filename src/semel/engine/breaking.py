@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from semel.broker.cluster import ClusterCore
 
 RUN_S_MAX = 60.0
+# Longer than that, a broker is dead rather than slow.
 SYNC_MS_MAX = 3_600_000
 
 T = TypeVar("T")

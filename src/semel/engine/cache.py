@@ -17,6 +17,7 @@ from pathlib import Path
 from semel.engine.private import FOLDER_MODE, check_private, open_private, private_folder
 from semel.errors import EnvironmentFailure
 
+# Whoever holds it may be fetching jars over a slow network.
 LOCK_WAIT_MS_MAX = 600_000
 LOCK_POLL_MS = 50
 

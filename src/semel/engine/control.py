@@ -28,6 +28,7 @@ LOOPBACK = "127.0.0.1"
 LINE_BYTES_MAX = 1 << 16
 LINE_S_MAX = 10.0
 CONNECTIONS_MAX = 16
+# A broker that is started again opens all of its logs before it answers.
 ASK_S_MAX = 60.0
 TOKEN_BYTES = 32
 
@@ -80,6 +81,7 @@ class Control:
             return _refusal("the request is not a line of JSON")
         if not isinstance(asked, dict):
             return _refusal("the request is not a JSON object")
+        # As bytes: a text that is not ASCII cannot be compared in constant time, and would raise.
         if not hmac.compare_digest(str(asked.get("token")).encode(), self.token.encode()):
             log.warning("control: a request with a wrong token was refused")
             return _refusal("the token is wrong")
@@ -92,6 +94,7 @@ class Control:
             return _refusal(error.summary, you_want=error.you_want, because=error.because)
         except SemelError as error:
             return _refusal(error.summary, you_want=error.you_want, because=error.because, was_sensible=True)
+        # A verb that fails in a way nobody thought of must not end the cluster that others are using.
         except Exception as error:
             log.exception("control: %s failed", verb)
             return _refusal(f"{verb} failed: {error}", was_sensible=True)

@@ -61,6 +61,7 @@ async def do(core: ClusterCore, verb: object, arguments: object) -> Told:
         raise ConfigError(f"a cluster cannot {verb!r}", you_want=", ".join(VERBS))
     work, kinds = VERBS[verb]
     result = work(core, *_checked(verb, arguments, kinds))
+    # Some verbs are done when they return, others have to wait for a port or a log.
     if result is None or isinstance(result, Mapping):
         return result
     await result

@@ -72,6 +72,7 @@ class LoopThread:
         import uvloop  # noqa: PLC0415  (only a running cluster needs it)
 
         self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+        # A daemon: a program that forgets to stop its cluster has to end all the same.
         self._thread = threading.Thread(target=self._run, name="semel-cluster", daemon=True)
         self._thread.start()
 
@@ -92,6 +93,7 @@ class LoopThread:
     def stop(self) -> None:
         """End the loop and its thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
+        # A loop that still runs cannot be closed.
         self._thread.join(STOP_S_MAX)
         self.loop.close()
 

@@ -4,7 +4,8 @@ Keeps: a jar runs only if it is the one that this version of semel was made with
        the mirror or the repository is noticed, and so is a jar too many or too few.
 Why:   Ivy compares checksums that come from the same place as the jar, so who can change one can change both.
 
-The file is what `sha256sum */*.jar` prints in the cache's folder `jars`. `make pin-jars` writes it again.
+The file is what `sha256sum */*.jar` prints in the cache's folder `jars`, behind a line that says so. `make pin-jars`
+writes it again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def pinned() -> dict[str, dict[str, str]]:
     """Digests by the name of the jar, by the name of the folder."""
     found: dict[str, dict[str, str]] = {}
     for line in resources.files("semel.engine").joinpath(FILE).read_text(encoding="ascii").splitlines():
+        if line.startswith("#"):
+            continue
         digest, _, place = line.partition("  ")
         folder, _, jar = place.partition("/")
         found.setdefault(folder, {})[jar] = digest

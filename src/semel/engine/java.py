@@ -24,6 +24,7 @@ from pathlib import Path
 from semel.engine.cache import cache_folder, keep_folder
 from semel.errors import EnvironmentFailure, install_command
 
+# Those that Spark 4 runs on.
 SUPPORTED_VERSIONS = (17, 21)
 PROBE_WAIT_MS_MAX = 30_000
 MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
@@ -77,6 +78,7 @@ def spark_environment(environment: Mapping[str, str] | None = None) -> dict[str,
         "JAVA_HOME": str(java.home),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Otherwise Spark looks the machine's name up, and listens on whatever address that has.
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 

@@ -73,8 +73,10 @@ class PostgresServer:
         secret = self._folder / "password"
         secret.write_text(self._password)
         self._give_away()
+        # With a password also here: every user of the machine reaches a port on loopback.
         options = ["-D", str(self._folder / "data"), "-U", USER, "-A", "scram-sha-256", f"--pwfile={secret}"]
         ran = subprocess.run(  # noqa: S603  (our own command line)
+            # Not synced: a database that is still empty can be made again. The server itself does sync.
             [self._program("initdb"), *options, "--no-sync", "--encoding=UTF8", "--locale=C"],
             cwd=self._folder,
             capture_output=True,

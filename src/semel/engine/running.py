@@ -117,6 +117,7 @@ class Claim:
                 )
             # What a killed cluster left would describe this one until it publishes.
             os.ftruncate(self._descriptor, 0)
+            # A file that was there already keeps the mode it had, and a token is about to be written.
             os.fchmod(self._descriptor, FILE_MODE)
 
     def publish(self, running: Running) -> None:
@@ -172,6 +173,7 @@ def _described(data: bytes) -> Running | None:
 
 def find_all() -> list[Running]:
     """Every cluster that runs, by name."""
+    # Only the guard's name begins with a dot.
     names = sorted(path.stem for path in _folder().glob("[!.]*.json"))
     return [running for name in names if (running := find(name)) is not None]
 

@@ -35,6 +35,7 @@ FAULTS: Mapping[str, type[Fault]] = {
     )
 }
 _READERS: Mapping[object, Callable[[str], Setting]] = {
+    # Not `bool`, for which every text but an empty one is true.
     bool: lambda text: {"true": True, "false": False}[text.lower()],
     int: int,
     float: float,

@@ -15,11 +15,14 @@ from semel.world.rng import SeededRng
 APIS = ("Produce", "Fetch", "InitProducerId", "AddPartitionsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetCommit")
 # Errors that a client answers by asking again; one that ends it would end the run.
 REFUSALS = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS")
+# Fewer than clients try by themselves, so that a run goes on.
 TIMES_MAX = 3
 DELAY_MS_MAX = 3_000
 SYNC_MS_MAX = 400
 ROOM_BYTES_MAX = 2_000
+# Longer than transactions and sessions last, and shorter than retention.
 CLOCK_JUMP_MS_MAX = 3_600_000
+# Shorter than that, hardly a request would meet it.
 DURATION_MS_MIN = 100.0
 
 

@@ -66,6 +66,7 @@ class Fault(ABC):
     async def stop(self, cluster: ClusterCore) -> None:  # noqa: ARG002 - faults that mend themselves need nothing
         """Mend it."""
         self._record.stop_counting()
+        # Taken out before it is called: a second `stop` must not mend what somebody has broken since.
         undo, self._record.undo = self._record.undo, None
         if undo is not None:
             undo()

@@ -76,6 +76,7 @@ class PauseBroker(Fault):
         """Let it go on, unless it died meanwhile."""
         if self.fired and (self.broker == cluster.links.controller or self.broker in cluster.brokers):
             try:
+                # It may have been resumed by hand meanwhile, or killed and started again.
                 cluster.resume(self.broker)
             except ConfigError:
                 return
@@ -102,6 +103,7 @@ class MoveLeader(Fault):
         if topic is None or self.partition >= len(topic.partitions):
             raise ConfigError(f"there is no partition {self.topic}-{self.partition}")
         place = topic.partitions[self.partition]
+        # Only replicas that are in sync: a fault must not lose what was acknowledged by itself.
         able = [one for one in place.isr if one != place.leader and one in cluster.brokers]
         target = self.broker or next(iter(able), ANY)
         if target in able:

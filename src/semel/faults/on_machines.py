@@ -95,6 +95,7 @@ class SlowDisk(Fault):
     async def start(self, cluster: ClusterCore) -> None:
         """Slow it down."""
         disk = disk_levers(cluster.world(self.broker))
+        # Not to 0 afterwards: an engine may have made this disk slow for the whole run.
         before_ms, disk.sync_delay_ms = disk.sync_delay_ms, self.sync_ms
         self._record.count_by(lambda: disk.slow_syncs)
 
@@ -141,5 +142,6 @@ class SplitNetwork(Fault):
         """Cut the link."""
         links = cluster.links
         cluster.cut(self.source, self.target, one_way=self.one_way)
+        # Counted where something is lost: a cut that nobody tried to cross was not felt.
         self._record.count_by(lambda: links.lost_between(self.source, self.target))
         self._record.undo = lambda: cluster.mend(self.source, self.target)

@@ -53,6 +53,7 @@ class MessageFault(Fault, ABC):
         self._record.undo = lambda: cluster.intercepts.remove(hook)
 
     def _meets(self, seen: Seen) -> bool:
+        # 0 is any broker here, so the one with the number 0 cannot be meant.
         return self.broker in (0, seen.broker_id) and self.client in ("", seen.client_id)
 
 

@@ -23,6 +23,7 @@ def final_records(history: Sequence[Op], *, committed: bool) -> dict[Place, list
         if read.final and read.committed == committed and op.outcome is Outcome.OK:
             # Several reads together: each covers a part of the partition.
             found[read.place].update(read.records)
+    # None and not empty: a history in which nobody has looked proves neither loss nor its absence.
     return {place: sorted(records.items()) for place, records in found.items()} or None
 
 

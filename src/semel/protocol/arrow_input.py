@@ -97,6 +97,7 @@ def _header_fields(pairs: ArrowArray) -> tuple[ArrowArray, ArrowArray]:
     if pairs.type.num_fields != 2:
         raise ConfigError(f"headers must have two fields, key and value, not {pairs.type}")
     structs = cast(pa.StructArray, pairs)
+    # By position: Spark calls them key and value, other tools have other names.
     names, values = structs.field(0), structs.field(1)
     if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
         raise ConfigError(f"header names must be strings, not {names.type}")
@@ -112,6 +113,7 @@ def timestamps_in_ms(times: ArrowArray | npt.NDArray[np.int64] | int, count: int
     if isinstance(times, pa.Array):
         if times.null_count:
             raise ConfigError("a timestamp is null")
+        # Not safe: Spark's microseconds become milliseconds, which is all that Kafka keeps.
         as_ms = times.cast(pa.timestamp("ms"), safe=False) if pa.types.is_timestamp(times.type) else times
         times = as_ms.cast(pa.int64()).to_numpy()
     if len(times) != count:
@@ -150,6 +152,7 @@ def _as_binary(array: ArrowArray, name: str) -> ArrowArray:
     if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
         return array
     if pa.types.is_fixed_size_binary(kind) or str(kind) in ("binary_view", "string_view"):
+        # Rare kinds, whose buffers look different: these are copied.
         return array.cast(pa.binary())
     raise ConfigError(f"column {name!r} must be binary or string, not {kind}")
 

@@ -135,6 +135,7 @@ def read_header(
         raise _too_short(buffer, position, topic, partition) from None
     if header.magic != MAGIC:
         raise _wrong_magic(header.magic, header.base_offset, topic, partition)
+    # A walk over batches would stand still, or go back, at a length like this.
     if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
         raise CorruptBatchError(
             f"batch length {header.batch_length} is below that of a header",

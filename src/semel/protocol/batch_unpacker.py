@@ -22,6 +22,7 @@ Table = npt.NDArray[np.int64]
 AT, END, BASE_OFFSET, OFFSET_NEXT, ATTRIBUTES, COUNT, CRC = range(SCAN_COLUMNS)
 CODEC_MASK = 0x07
 
+# Room for many batches: one array for each would cost more than decompressing a small one.
 _ARENA_BYTES = 1 << 22
 
 
@@ -108,6 +109,7 @@ class Unpacker:
 
     def _try(self, batch: list[int], target: Bytes) -> int | None:
         body = self._source[batch[AT] + HEADER_BYTES : batch[END]]
+        # The codec itself stops at the limit, however large the array is.
         room = target[: self._left_bytes]
         try:
             codec = codec_of(batch[ATTRIBUTES] & CODEC_MASK)
@@ -128,4 +130,5 @@ def _room(size_bytes: int) -> Bytes:
 def _sealed(arena: Bytes, spans: list[tuple[int, int, int]]) -> list[Segment]:
     if not spans:
         return []
+    # Their checksums have been verified: they are over the compressed bytes.
     return [Segment(arena, np.array(spans, dtype=np.int64).reshape(-1, SPAN_COLUMNS), True)]

@@ -46,6 +46,7 @@ OFFSET_MAX = 2**63 - 1
 ABORT_CONTROL_TYPE = 0
 
 _COLUMN_BYTES_MAX = 2**31 - 1
+# Length, attributes, two deltas, two lengths and a count of headers, one byte each.
 _RECORD_BYTES_MIN = 7
 # More than nearly every fetch has; a fuller one is scanned once more with room for all.
 _BATCHES_EXPECTED = 1000
@@ -186,6 +187,7 @@ def _aborted_batches(
     origin: BatchOrigin,
 ) -> npt.NDArray[np.bool_]:
     """Mark the batches of aborted transactions: open from its first offset up to its abort marker."""
+    # The smallest last, where it is taken from.
     pending = sorted(aborted, key=lambda entry: entry[1], reverse=True)
     open_ids: set[int] = set()
     result = np.zeros(len(table), dtype=np.bool_)
@@ -265,6 +267,7 @@ def _defect(source: Bytes, defect: Defect, at: int, origin: BatchOrigin) -> Corr
 
 def _timestamp_types(columns: Columns, chosen: Table) -> npt.NDArray[np.int32]:
     kinds = ((chosen[:, ATTRIBUTES] & _APPEND_TIME_BIT) // _APPEND_TIME_BIT).astype(np.int32)
+    # Nearly always: the setting of a topic is seldom changed.
     if len(kinds) == 0 or kinds.min() == kinds.max():
         return repeated_number(int(kinds[0]) if len(kinds) else 0, columns.rows)
     # Batches of both kinds: the topic's setting changed within this fetch. Each row takes that of its batch.

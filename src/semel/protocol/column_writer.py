@@ -124,6 +124,7 @@ def encode_columns(
     )
     stamp = Stamp(TRANSACTIONAL_BIT * transactional, producer_id, producer_epoch, base_sequence)
     if codec is not Codec.NONE:
+        # Sealed last: the checksum covers the compressed bytes and the codec bits.
         return _seal(_pack(_encode_plain(table, batch_bytes_max, stamp, is_sealed=False), codec))
     plain = _encode_plain(table, batch_bytes_max, stamp, is_sealed=IN_KERNELS)
     return plain if IN_KERNELS else _seal(plain)
@@ -155,6 +156,7 @@ def _encode_plain(table: _Input, batch_bytes_max: int, stamp: Stamp, *, is_seale
 
 def _scratch_bytes(size: int, body_bytes_max: int) -> int:
     """Return the room that a scratch needs, or zero where none is of use."""
+    # See above: a small result is still in the cache when it is sent, and a long record would fill the scratch alone.
     if size < _CACHED_BYTES_MAX or body_bytes_max > _SCRATCH_BODY_BYTES_MAX:
         return 0
     return STATE_BYTES + LINE_BYTES + HEADER_BYTES + FULL_BYTES + RECORD_LENGTH_BYTES_MAX + body_bytes_max + CHUNK_BYTES

@@ -10,6 +10,7 @@ from struct import Struct
 from semel.errors import CorruptBatchError
 from semel.protocol.codec_library import OutputFullError, cramjam
 
+# As Kafka's Java client writes them.
 BLOCK_BYTES = 64 << 10
 _SIZE = Struct("<I")
 _STORED_BIT = 1 << 31
@@ -38,6 +39,7 @@ def write_frame(data: memoryview, output: memoryview) -> int:
         at = _write_block(data[start : start + BLOCK_BYTES], output, at)
     if at + _SIZE.size > len(output):
         raise _full(output)
+    # The end mark, without which readers take the frame for one that was cut.
     _SIZE.pack_into(output, at, 0)
     return at + _SIZE.size
 
@@ -49,6 +51,7 @@ def _write_block(block: memoryview, output: memoryview, at: int) -> int:
     # Its room is that of the block itself, so a block that would grow does not fit and is stored as it is.
     size = _compress(block, room)
     if size is None:
+        # It does not even fit as it is, so the output is full.
         if len(room) < len(block):
             raise _full(output)
         room[:] = block

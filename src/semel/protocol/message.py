@@ -52,6 +52,7 @@ class Message:
     API_KEY: ClassVar[int] = -1
     FIRST: ClassVar[int] = 0
     LAST: ClassVar[int] = 0
+    # Beyond every version: never flexible unless a message says so.
     FLEXIBLE_FROM: ClassVar[int] = 1 << 15
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
@@ -169,6 +170,7 @@ def decode_at(cls: type[M], buffer: Buffer, version: int, position: int = 0) -> 
 def decode(cls: type[M], buffer: Buffer, version: int) -> M:
     """Decode a message that must fill the buffer."""
     message, end = decode_at(cls, buffer, version)
+    # A message that ends early was read by another schema than it was written by: no field of it can be trusted.
     if end != len(buffer):
         raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes too many")
     return message

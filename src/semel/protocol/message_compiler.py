@@ -36,6 +36,7 @@ FIXED = {
 }
 # An int16 length. Compact strings could say more, but Kafka's own code refuses that.
 STRING_BYTES_MAX = 0x7FFF
+# So few that an answer with many rows does not hold the loop for long.
 ELEMENTS_BETWEEN_PAUSES = 200
 LEGACY_STRING = "legacy_string"  # keeps its two-byte length in flexible versions: the client id in a request header
 ZERO_UUID = uuid.UUID(int=0)
@@ -72,6 +73,7 @@ def take(view: memoryview, position: int, size: int) -> tuple[memoryview, int]:
     return view[position:end], end
 
 
+# Of the thread: clusters of one process decode in threads of their own, at the same time.
 class _Budget(threading.local):
     """How many more elements of arrays the message that this thread decodes may have."""
 

@@ -101,6 +101,7 @@ def _skip_headers(body: memoryview, at: int, stop: int) -> Generator[None, None,
         raise CorruptBatchError(f"{count} headers in {stop - at} bytes")
     for number in range(1, count + 1):
         length, at = read_varint(body, at, stop)
+        # Values of headers may be null, their names may not.
         if length < 0:
             raise CorruptBatchError("a header has no name")
         length, at = read_varint(body, _after(length, at, stop), stop)

@@ -118,6 +118,7 @@ def pack_batch(
     attributes = codec | (timestamp_type << 3)
     attributes |= TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control
     attributes |= DELETE_HORIZON_BIT * has_delete_horizon
+    # The header is written last: its length is known then.
     batch = bytearray(HEADER_BYTES)
     batch += packed
     HEADER.pack_into(
@@ -192,6 +193,7 @@ def decode_records(
     """Decode every record of one batch, control records included; run `check_batch` first for the checksum."""
     try:
         packed = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
+        # A batch that compaction has emptied keeps the bits of its codec and has no bytes, which no codec can unpack.
         body = decompress(header.codec, packed, bytes_max=bytes_max) if header.record_count else packed
         return _decode_body(memoryview(body), header)
     except ProtocolError as error:

@@ -20,6 +20,7 @@ from semel.sim.channel import FRAME_BYTES_MAX, Channel
 from semel.sim.recorder import Recorder
 from semel.world.world import World
 
+# Shorter than a session, so that a client asks again while a dead broker is still in the metadata.
 REQUEST_MS_MAX = 1_500
 CONNECT_MS_MAX = 1_000
 BACKOFF_MS = 100

@@ -48,15 +48,19 @@ def draw_options(seed: int) -> Options:
     possible = sorted(name for name in KINDS if flush is FlushPolicy.EVERY or name not in LOSES_UNSYNCED)
     return Options(
         seed=seed,
+        # Few, so that clients meet in them.
         partitions=rng.integer(1, 3),
         replication_factor=1 if rng.chance(ONE_REPLICA_CHANCE) else BROKERS,
         flush=flush,
         # With two, each is the zombie of the other half of the time.
         contenders=rng.choice([1, 1, 2]),
+        # More often -1, since nothing else is judged for loss.
         acks=rng.choice([-1, -1, 1, 0]),
         faults=tuple(_some(rng, possible, rng.integer(2, FAULT_KINDS_MAX))),
+        # Longer than sessions and elections take, several times over.
         faulty_ms=rng.integer(8, 15) * 1000,
         fault_gap_ms=rng.choice([300, 800, 1500]),
+        # The longer it may take, the more requests overtake each other.
         latency_ms_max=rng.choice([1.0, 2.0, 20.0]),
     )
 

@@ -52,6 +52,7 @@ class PlainProducer(Activity):
     async def settle(self) -> bool:
         """Every partition takes a record."""
         for place in self._places:
+            # What comes back is what was not acknowledged.
             if await self._sender.send(place, [self._values.some(1)], limit_ms=HEALED_MS_MAX):
                 return False
         return True

@@ -18,6 +18,7 @@ class Recorder:
         """Start empty."""
         self.ops: list[Op] = []
         self._clock = clock
+        # Not the time: in virtual time many things happen at the same moment.
         self._next = 0
 
     def begin(self) -> int:

@@ -73,6 +73,7 @@ class Drill:
             f"{verdict.value}: {why} (records {observed.sent}, lost {observed.lost}, doubled {observed.duplicated},"
             f" unexpected {observed.unexpected}, faults {observed.fired or 'none'})"
         )
+        # UNKNOWN as well: a test in which nothing was felt has shown nothing, and must not be green.
         if verdict is not Verdict.HELD:
             raise AssertionError(told)
         return observed
@@ -95,6 +96,7 @@ def drill_of(
     schedule = Schedule.draw(seed, shape, kinds=list(faults), length_ms=seconds * 1000, gap_ms=gap_s * 1000)
     topics = [f"{name}:{partitions}:{BROKERS}" for name in (SOURCE, TARGET)]
     with Cluster(brokers=BROKERS, topics=topics, config=CONFIG) as cluster:
+        # A fault that strikes before every replica is in sync would meet another cluster than the one it was drawn for.
         wait_in_sync(cluster)
         ids = ids_of(0, records)
         send_ids(cluster, SOURCE, ids, partitions=partitions)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from semel.sinks.base import Attempts, Column, Results, RowsAhead, Stage, Task, WritePlan
 
+# Spark never gives two attempts the same id, whatever job they are of, and sinks name their staging after it.
 _attempts = count(1)
 
 

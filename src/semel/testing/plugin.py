@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DRILL = "semel_drill"
 SEEDS_DEFAULT = 5
 BROKERS_DEFAULT = "3"
+# Not reset between tests: one that is run twice must not find the topic of its first run.
 _names = count(1)
 
 
@@ -52,6 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             " you want @pytest.mark.semel_drill(faults=['kill-broker'], seeds=20) and the argument semel_drill"
         )
     seeds = marker.kwargs.get("seeds", SEEDS_DEFAULT)
+    # From 1 on, not by chance: the test that failed yesterday has the same name today.
     chosen = range(1, seeds + 1) if isinstance(seeds, int) else seeds
     metafunc.parametrize(DRILL, chosen, indirect=True, ids=[f"seed-{seed}" for seed in chosen])
 
@@ -101,6 +103,7 @@ def semel_cluster(_semel_running: Cluster) -> Iterator[Cluster]:
 @pytest.fixture
 def semel_name(request: pytest.FixtureRequest) -> str:
     """A name for a topic, group or transactional id that no other test of this run has."""
+    # Kafka takes these signs in names, and at most 249 of them.
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", request.node.name)
     return f"{plain[:200]}-{next(_names)}"
 

@@ -27,8 +27,11 @@ from semel.sinks.commit import Commit
 from semel.testing.local_work import LocalWork
 from semel.wire.topology import TopicPartition
 
+# Enough for two tasks, and for ranges that begin in the middle.
 ROWS = 12
+# What every sink can hold.
 COLUMNS = (Column(name="key", type="string", json='"string"'), Column(name="value", type="string", json='"string"'))
+# A name for each trial: the ledger of an earlier one must not decide anything.
 _numbers = count(1)
 
 
@@ -36,6 +39,7 @@ class SinkCheckFailed(AssertionError):
     """A promise that the sink does not keep; the text begins with the check."""
 
 
+# No Exception: nothing that handles errors between a step and the driver may catch a death.
 class _Killed(BaseException):
     """Stands for the death of the driver's process."""
 
@@ -163,6 +167,7 @@ def _check_deaths(make: Make) -> None:
         trial.write(session, 0)
         with suppress(_Killed):
             trial.write(session, 1, _die_at(step))
+        # Before anybody takes over: until then, readers must not see what only a successor would remove.
         trial.expect(2 * ROWS if step is CommitStep.COMMITTED else ROWS)
         successor = trial.open()
         for number in (1, 2):
@@ -202,6 +207,8 @@ def _check_empty(make: Make) -> None:
     trial.write(session, trial.ranged(trial.micro_batch(1), ROWS, ROWS), work=nothing)
     trial.write(session, trial.ranged(trial.micro_batch(2), ROWS, 2 * ROWS), work=nothing)
     trial.expect(ROWS)
+    # The ledger stands where the empty range ends. What begins behind that would lose rows, what begins before it would
+    # repeat some.
     trial.refuse(trial.ranged(trial.micro_batch(3), 3 * ROWS, 4 * ROWS))
     trial.refuse(trial.ranged(trial.micro_batch(3), ROWS, 3 * ROWS))
 
@@ -274,6 +281,7 @@ def _lose_answer(trial: _Trial, session: SinkSession, *, is_done: bool) -> None:
             commit()
         raise OutcomeUnknownError("the answer to the commit was lost")
 
+    # On this one session: what a lost answer means is for the sink to find out, whatever it speaks to its output.
     session.commit = lose  # type: ignore[method-assign]
     trial.write(session, 1)
 
@@ -293,6 +301,7 @@ def _check_checkpoints(make: Make) -> None:
 def _check_weaker(make: Make) -> None:
     """At least once may repeat and never loses; at most once may lose and never repeats."""
     for guarantee, step in (
+        # The moments that tell the two apart: rows without a ledger, and a ledger without rows.
         (Guarantee.AT_LEAST_ONCE, CommitStep.ROWS_WRITTEN),
         (Guarantee.AT_MOST_ONCE, CommitStep.COMMITTED),
     ):

@@ -50,6 +50,7 @@ from semel.wire.group_offsets import DESCRIBE_VERSION_MAX
 from semel.wire.leaders import Question, Row, ask_leaders, by_topic
 from semel.wire.topology import TopicPartition
 
+# Of IncrementalAlterConfigs; the others delete, append and subtract.
 SET = 0
 DEAD = "Dead"
 
@@ -138,6 +139,7 @@ def describe_group(cluster: WireCluster, group: str, deadline: Deadline) -> Grou
         version_max=DESCRIBE_VERSION_MAX,
     )
     (row,) = ask_coordinator(cluster, request, deadline).groups
+    # DescribeGroups knows classic groups alone, and calls one of the newer protocol dead.
     classic = GroupInfo(state=row.group_state, members=len(row.members))
     return classic if row.group_state != DEAD else _newer_group(cluster, group, deadline) or classic
 
@@ -247,6 +249,7 @@ def log_sizes(
             if code:
                 raise error_of(code, f"asking broker {broker_id} for the sizes of logs")
         for place, size in _sizes(answer):
+            # A follower that lags has only a part of the log.
             sizes[place] = max(size, sizes.get(place, 0))
     return sizes
 
@@ -295,6 +298,7 @@ def _producer(row: ProducerState) -> ProducerInfo:
 
 def is_missing(code: int) -> bool:
     """Whether an error code says that the thing asked about does not exist."""
+    # Which of them it is depends on the question: a topic, a transactional id, a group.
     return code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,

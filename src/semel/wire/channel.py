@@ -20,9 +20,11 @@ from semel.wire.topology import BrokerAddress
 from semel.wire.transport import open_socket
 
 PARTS_MAX = 512  # below the system's limit on buffers in one call
+# Below this a copy costs less than another record of TLS.
 JOIN_BYTES_MAX = 1 << 16
 FRAME_BYTES_MIN = 4
 _SIZE = struct.Struct(">i")
+# What a port that speaks TLS, or HTTP, says to bytes that it does not understand.
 _TLS_ALERT = 0x15
 _HTTP = b"HTTP"
 

@@ -74,6 +74,7 @@ def ask_coordinator(cluster: WireCluster, request: Request[R], deadline: Deadlin
             error = failure
         attempts.note(error, code)
         if code is not None and not code.retriable:
+            # A refusal costs one question more; believing an old coordinator could stop a pipeline for good.
             if not _was_replaced(cluster, request, deadline):
                 raise attempts.judge(error)
         elif code is None or code in COORDINATOR_GONE or backoff.attempts >= NOT_YET_MAX:

@@ -54,6 +54,7 @@ def ask_leaders(
         round_ = _Round(cluster, question, deadline)
         answers |= round_.run(left)
         if round_.failure is not None:
+            # Leaders move together when a broker dies, so their topics are looked up again as a whole.
             cluster.forget(*{partition.topic for partition in left if partition not in answers})
             backoff.wait(round_.failure)
     return answers

@@ -26,6 +26,7 @@ def open_socket(address: BrokerAddress, settings: WireSettings, deadline: Deadli
         plain = socket.create_connection((address.host, address.port), timeout=limit.left_s or 0.001)
     except TimeoutError:
         raise _failure(address, f"no connection within {limit.limit_ms:.0f} ms") from None
+    # A name that cannot be a host's fails in its encoding and not in the look-up.
     except (OSError, UnicodeError) as error:
         raise _failure(address, getattr(error, "strerror", None) or str(error)) from None
     # Requests are written whole. To wait for more bytes would only delay them.
@@ -87,6 +88,7 @@ def tls_context(tls: TlsSettings) -> ssl.SSLContext:
 
 def _load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
     if not tls.ca_file and not tls.ca_pem:
+        # As with librdkafka: whom the machine trusts.
         context.load_default_certs()
         return
     try:

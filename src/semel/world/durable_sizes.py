@@ -58,12 +58,14 @@ class DurableSizes:
         """Cut every file back; how many bytes are lost."""
         found = [path for name in sorted(self._sizes) if (path := Path(name)).exists()]
         lost = 0 if keep_unsynced else sum(self._cut(path, torn=torn) for path in found)
+        # What a crash has left is on the disk; another crash cannot take it.
         self._sizes = {os.fspath(path): path.stat().st_size for path in found}
         return lost
 
     def _cut(self, path: Path, *, torn: bool) -> int:
         size_bytes = path.stat().st_size
         durable = min(self._sizes[os.fspath(path)], size_bytes)
+        # Some of the bytes that were under way have reached the disk.
         kept = self._rng.integer(durable, size_bytes) if torn else durable
         os.truncate(path, kept)
         spoiled = min(self._rng.integer(0, GARBAGE_BYTES_MAX), kept - durable) if torn and self._rng.chance(0.5) else 0

@@ -8,6 +8,7 @@ Why:   a frame may have 100 MiB, and hundreds of connections may each send one s
 from typing import Protocol
 
 FREE_BYTES = 1 << 14  # so much of each frame is not counted: most frames are shorter
+# Five frames of the largest size.
 HELD_BYTES_MAX = 512 << 20
 
 

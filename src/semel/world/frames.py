@@ -20,6 +20,7 @@ from semel.world.frame_pool import FramePool, counted_bytes
 
 SCRATCH_BYTES = 1 << 18
 FRAME_START_BYTES_MIN = 1 << 12
+# Far apart, so that a connection is not paused and resumed with every frame.
 WAITING_FRAMES_HIGH, WAITING_FRAMES_LOW = 32, 8
 WAITING_BYTES_HIGH, WAITING_BYTES_LOW = 1 << 21, 1 << 19
 
@@ -161,6 +162,7 @@ class FrameReader:
 
     def _refuse(self, length: int) -> None:
         what = "negative" if length < 0 else f"above the limit of {self._frame_bytes_max} bytes"
+        # Nothing behind a wrong length can be read: nobody knows where the next frame begins.
         self._end_reading(ProtocolError, f"{self.peer} announced a frame of {length} bytes, which is {what}")
         self._pause_reading()
 

@@ -14,6 +14,7 @@ from typing import Self
 from semel.world.real_connection import RealConnection
 from semel.world.serving import ConnectionTasks
 
+# A client that is slower than this is none, or does not speak TLS.
 HANDSHAKE_S_MAX = 10.0
 WITHOUT_DESCRIPTORS_S = 0.1
 

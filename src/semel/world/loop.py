@@ -59,6 +59,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._ties = SeededRng(seed).fork("loop ties")
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timer_count = 0
+        # Weak, as in asyncio: a task that is done must not keep alive what it worked with.
         self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []
 
     def time(self) -> float:

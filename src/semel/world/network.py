@@ -17,7 +17,9 @@ Buffer = bytes | bytearray | memoryview
 CONNECTIONS_MAX = 10_000
 WRITE_HIGH_WATER_BYTES = 1 << 20
 WRITE_LOW_WATER_BYTES = 1 << 18
+# So long may requests that are under way take when a broker stops in order.
 CLOSE_GRACE_MS = 2_000
+# Long enough for a client that is paused for a moment, so that its last answer is not lost.
 LINGER_MS_MAX = 30_000
 
 

@@ -76,6 +76,7 @@ class OpenFiles:
             return descriptor
 
     def _make_room(self, wanted: int) -> None:
+        # Once around: where calls use all of them there is nothing to close.
         tries = len(self._users)
         while len(self._users) > wanted and tries:
             tries -= 1

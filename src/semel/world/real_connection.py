@@ -17,6 +17,7 @@ from semel.world.frame_pool import FramePool
 from semel.world.frames import SCRATCH_BYTES, FrameReader
 from semel.world.network import LINGER_MS_MAX, WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, Buffer
 
+# Answers that are held back take memory: from here on they are sent at once.
 HOLD_BYTES_MAX = 1 << 16
 JOIN_BYTES_MAX = 1 << 15  # below this one copy costs less than a second buffer on its way to the kernel
 
@@ -69,6 +70,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio's call: nothing is left of the connection."""
+        # An error after this end was closed concerns nobody.
         if exc is None or self._closed:
             self._end_of_stream()
         else:
@@ -97,6 +99,7 @@ class RealConnection(FrameReader, asyncio.BufferedProtocol):
         """Queue raw bytes; once the connection is gone they are dropped, and `drain` says so."""
         if self._closed or self._transport.is_closing():
             return False
+        # More frames wait, so more answers come in this pass; and what is held goes first.
         if self._held or self._frames:
             self._hold(buffers)
         elif len(buffers) == 1:

@@ -21,6 +21,7 @@ from semel.world.durable_sizes import DurableSizes
 from semel.world.open_files import OPEN_FILES
 from semel.world.rng import RealRng, Rng
 
+# Linux takes no more buffers in one call.
 IOV_MAX = 1024
 _OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
 

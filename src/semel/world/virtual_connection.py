@@ -168,6 +168,7 @@ class VirtualConnection(FrameReader):
             room = self.get_buffer(len(data))
             size = min(len(room), len(data))
             room[:size] = data[:size]
+            # A view that is held would keep the reader from growing its buffer.
             room.release()
             self.buffer_updated(size)
             data = data[size:]

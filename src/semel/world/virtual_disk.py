@@ -142,6 +142,7 @@ class VirtualDisk:
         try:
             await asyncio.sleep(self.sync_delay_ms / 1000)
         finally:
+            # Also when nobody waits any more: a sync goes on without the task that asked for it.
             target.inode.finish_sync(begun)
         target.check_alive()
 

@@ -63,6 +63,7 @@ class Inode:
         # Those that began earlier are covered by this one. If they end later, they must not bring older bytes back.
         del self._pending[: self._pending.index(sync) + 1]
         self._durable[sync.position :] = sync.tail
+        # What was changed while the sync ran is not covered by it.
         self._dirty_from = min(sync.changed_from, len(self._durable))
 
     def crash(self, rng: Rng, *, keep_unsynced: bool, torn: bool) -> int:

@@ -14,6 +14,7 @@ from semel.world.rng import Rng
 from semel.world.serving import ConnectionTasks
 from semel.world.virtual_connection import Pipe, VirtualConnection
 
+# The first of those ports that are given to nobody for good.
 ANY_PORT_FIRST = 49152
 OWN_NAMES = ("", "0.0.0.0", "127.0.0.1", "localhost")  # noqa: S104 - only names here, nothing is bound
 

@@ -151,8 +151,8 @@ def life(talk: Talk) -> None:
         member.say("heartbeat after leaving", version)
         describe(talk, "described, empty", group)
         member.epoch = 0
-        member.heartbeat("join anew", version)
-        member.say("leave anew", version, member_epoch=LEAVE)
+        member.heartbeat("join a second time", version)
+        member.say("leave a second time", version, member_epoch=LEAVE)
         talk.ask("delete", DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse)
         member.say("heartbeat in a deleted group", version)
         describe(talk, "described, deleted", group)

@@ -1,7 +1,7 @@
 """Spark's Python worker daemon, as semel has it, whose workers let any attempt of a task write.
 
 Use: `spark.python.daemon.module=tests.spark.matrix.switched_daemon`.
-Why: workers import the sink anew, so nothing that is replaced in the driver reaches them.
+Why: workers import the sink by themselves, so nothing that is replaced in the driver reaches them.
 """
 
 import runpy

@@ -19,11 +19,11 @@ from semel.broker.log.append_rules import check_alone, check_client_batch, first
 from semel.broker.log.inspection import needs_inspection
 from semel.broker.log.producer_state import Verification
 from semel.broker.log.types import AppendRefused
-from semel.broker.metadata.cluster_state import INTERNAL_TOPICS
+from semel.broker.metadata.cluster_state import INTERNAL_TOPICS, PartitionKey
 from semel.broker.network.context import Context
 from semel.broker.network.registry import api
 from semel.broker.replication.partition import Partition
-from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.transactions.types import Producer
 from semel.broker.transactions.verification import Support, error_for_producer, verify
 from semel.errors import ProtocolError
 from semel.protocol.error_codes import ErrorCode
@@ -196,7 +196,7 @@ async def _verify(context: Context, transactional_id: str, writes: Sequence[Writ
     header = writes[0].header
     assert header is not None
 
-    def begin() -> list[TopicPartition]:
+    def begin() -> list[PartitionKey]:
         return [
             (write.partition.topic, write.partition.index)
             for write in writes

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from semel.broker.api.k22_init_producer_id import older_fencing_code
 from semel.broker.controller.topics import has_partition
 from semel.broker.metadata.acls import Operation, Resource
-from semel.broker.metadata.cluster_state import INTERNAL_TOPICS
+from semel.broker.metadata.cluster_state import INTERNAL_TOPICS, PartitionKey
 from semel.broker.network.context import Context
 from semel.broker.network.registry import api
-from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.transactions.types import Producer
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -45,12 +45,12 @@ def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitions
     )
 
 
-def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[PartitionKey]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[PartitionKey, ErrorCode]
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
@@ -88,7 +88,7 @@ async def answer(context: Context, request: AddPartitionsToTxnRequest) -> AddPar
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(single.topics, older))
 
 
-async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
+async def _add(context: Context, row: AddPartitionsToTxnTransaction) -> Mapping[PartitionKey, ErrorCode]:
     partitions = _partitions(row.topics)
     codes = {each: _error_code(context, *each) for each in partitions}
     if any(codes.values()):

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from semel.broker.groups.offsets.types import CommitResponse, OffsetToCommit, TxnCommitRequest
 from semel.broker.groups.shell import CoordinatorPartition
-from semel.broker.metadata.cluster_state import GROUP_TOPIC
+from semel.broker.metadata.cluster_state import GROUP_TOPIC, PartitionKey
 from semel.broker.network.context import Context
 from semel.broker.network.registry import api
-from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.transactions.types import Producer
 from semel.broker.transactions.verification import Support, verify
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.txn_offset_commit import (
@@ -118,7 +118,7 @@ async def _verify(context: Context, request: TxnOffsetCommitRequest, coordinator
     partition = (GROUP_TOPIC, coordinator.index)
     producer = Producer(request.producer_id, request.producer_epoch)
 
-    def begin() -> list[TopicPartition]:
+    def begin() -> list[PartitionKey]:
         # Nothing to verify once the transaction has written here: its coordinator knows the partition.
         return [partition] if coordinator.begin_verification(*producer) else []
 

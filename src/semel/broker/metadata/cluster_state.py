@@ -16,6 +16,9 @@ from semel.broker.metadata.acls import Acl
 
 # Nobody leads: as Metadata tells clients.
 OFFLINE = -1
+# Topic and partition. Not the `TopicPartition` of clients: a plain tuple costs less where one is made for each
+# partition of each request.
+PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ TOPIC_IDS_FIRST = 13
 PARTITIONS_MAX = 100_000  # of all sessions together: some 50 MiB, whatever clients ask to be remembered
 
 TopicKey = str | UUID | None
-PartitionKey = tuple[TopicKey, int]
+SessionKey = tuple[TopicKey, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class FetchSession:
     id: int
     epoch: int
     by_id: bool
-    partitions: OrderedDict[PartitionKey, Remembered] = field(default_factory=OrderedDict)
+    partitions: OrderedDict[SessionKey, Remembered] = field(default_factory=OrderedDict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

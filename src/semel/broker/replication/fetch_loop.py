@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from semel.broker.log.config import FlushPolicy
 from semel.broker.log.types import AppendRefused, LogSlice
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.replication.partition import Partition
 from semel.errors import ConnectionFailure, EnvironmentFailure
 from semel.protocol.error_codes import ErrorCode
@@ -38,7 +39,6 @@ log = logging.getLogger("semel.broker")
 
 # With topic ids (13), the follower's broker epoch (15) and, since 12, the diverging epoch in answers.
 FETCH_VERSION = 17
-PartitionKey = tuple[str, int]
 
 
 class FetchLoop:

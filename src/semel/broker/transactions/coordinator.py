@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.runtime.refused import Refused
 from semel.broker.transactions.records import decode_key, decode_value, encode_key, encode_value
 from semel.broker.transactions.rules import (
@@ -43,7 +44,6 @@ from semel.broker.transactions.types import (
     Effect,
     Producer,
     ProducerAnswer,
-    TopicPartition,
     TransactionEntry,
     TransactionSettings,
     TransactionState,
@@ -64,7 +64,7 @@ class _Tracked:
     # The state that a record on its way will lead to, or DEAD. While it is set no other change of this id may begin.
     pending: TransactionState | None = None
     # Partitions that have not confirmed the marker.
-    unwritten: frozenset[TopicPartition] = frozenset()
+    unwritten: frozenset[PartitionKey] = frozenset()
     # The epoch was raised for a fence whose record could not be written.
     fence_failed: bool = False
 
@@ -220,7 +220,7 @@ class TransactionCoordinator:
         token: int,
         transactional_id: str,
         producer: Producer,
-        partitions: frozenset[TopicPartition],
+        partitions: frozenset[PartitionKey],
         now_ms: int,
     ) -> list[Effect]:
         """Make partitions part of the transaction, starting it when there is none."""
@@ -231,7 +231,7 @@ class TransactionCoordinator:
         return self._append(tracked, planned, lambda code: [Answer(token=token, response=AddAnswer(error_code=code))])
 
     def _plan_add(
-        self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition], now_ms: int
+        self, transactional_id: str, producer: Producer, partitions: frozenset[PartitionKey], now_ms: int
     ) -> Next:
         error_code = self._owner_error(transactional_id, producer)
         if self._is_busy_with(transactional_id, producer):
@@ -256,8 +256,8 @@ class TransactionCoordinator:
         )
 
     def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        self, transactional_id: str, producer: Producer, partitions: Iterable[PartitionKey]
+    ) -> dict[PartitionKey, ErrorCode]:
         """Tell which partitions are part of the ongoing transaction (KIP-890 part 1)."""
         wanted = list(partitions)
         error_code = self._owner_error(transactional_id, producer)
@@ -377,7 +377,7 @@ class TransactionCoordinator:
         ]
 
     def marker_written(
-        self, transactional_id: str, producer: Producer, partition: TopicPartition, now_ms: int
+        self, transactional_id: str, producer: Producer, partition: PartitionKey, now_ms: int
     ) -> list[Effect]:
         """A partition has the marker durably, or can never have it because it is gone."""
         tracked = self._tracked.get(transactional_id)

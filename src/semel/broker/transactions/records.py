@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar
 
-from semel.broker.transactions.types import NO_PRODUCER_ID, TopicPartition, TransactionEntry, TransactionState
+from semel.broker.metadata.cluster_state import PartitionKey
+from semel.broker.transactions.types import NO_PRODUCER_ID, TransactionEntry, TransactionState
 from semel.errors import CorruptBatchError, ProtocolError
 from semel.protocol.message import Field, Message, decode, encode_bytes
 
@@ -131,7 +132,7 @@ def decode_value(transactional_id: str, data: bytes) -> TransactionEntry:
     )
 
 
-def _flat(topics: Sequence[_Partitions]) -> list[TopicPartition]:
+def _flat(topics: Sequence[_Partitions]) -> list[PartitionKey]:
     return [(row.topic, partition) for row in topics for partition in row.partition_ids]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from semel.broker.coordinator.coordinators import Coordinators
 from semel.broker.coordinator.shell import CoordinatorShell, stored_batches
-from semel.broker.metadata.cluster_state import TRANSACTION_TOPIC
+from semel.broker.metadata.cluster_state import TRANSACTION_TOPIC, PartitionKey
 from semel.broker.replication.partition import Partition
 from semel.broker.runtime.tasks import Tasks
 from semel.broker.transactions.coordinator import TransactionCoordinator
@@ -22,7 +22,6 @@ from semel.broker.transactions.types import (
     Answer,
     AppendRecord,
     Effect,
-    TopicPartition,
     TransactionAnswer,
     TransactionSettings,
     WriteMarkers,
@@ -123,7 +122,7 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
                 wait_ms = min(wait_ms * 2, RETRY_MS_MAX)
 
     async def _write_to(
-        self, effect: WriteMarkers, leader: int | None, partitions: list[TopicPartition], left: set[TopicPartition]
+        self, effect: WriteMarkers, leader: int | None, partitions: list[PartitionKey], left: set[PartitionKey]
     ) -> bool:
         """Ask one leader and note what is done; False when the transaction is no longer ours."""
         codes = await self._ask_leader(effect, leader, partitions)
@@ -134,9 +133,9 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
                 self._report_marker(effect, partition)
         return OVERTAKEN.isdisjoint(codes.values())
 
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
+    def _by_leader(self, partitions: Iterable[PartitionKey]) -> dict[int | None, list[PartitionKey]]:
         """Partitions by the broker that leads them; those that are gone are under None."""
-        leaders: dict[int | None, list[TopicPartition]] = {}
+        leaders: dict[int | None, list[PartitionKey]] = {}
         # Sorted, so that one seed gives one order.
         for topic, index in sorted(partitions):
             known = self._broker.state.topics.get(topic)
@@ -146,8 +145,8 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
         return leaders
 
     async def _ask_leader(
-        self, effect: WriteMarkers, leader: int | None, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        self, effect: WriteMarkers, leader: int | None, partitions: list[PartitionKey]
+    ) -> dict[PartitionKey, ErrorCode]:
         if leader is None:
             # In a partition that is gone nothing can be open: as good as written.
             return dict.fromkeys(partitions, ErrorCode.NONE)
@@ -166,7 +165,7 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
             for row in topic.partitions
         }
 
-    def _marker(self, effect: WriteMarkers, partitions: list[TopicPartition]) -> WritableTxnMarker:
+    def _marker(self, effect: WriteMarkers, partitions: list[PartitionKey]) -> WritableTxnMarker:
         topics: dict[str, list[int]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
@@ -180,7 +179,7 @@ class TransactionPartition(CoordinatorShell[Effect, TransactionAnswer]):
             transaction_version=effect.transaction_version,
         )
 
-    def _report_marker(self, effect: WriteMarkers, partition: TopicPartition) -> None:
+    def _report_marker(self, effect: WriteMarkers, partition: PartitionKey) -> None:
         self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, self.now_ms()))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.protocol.error_codes import ErrorCode
 
 NO_PRODUCER_ID = -1
@@ -17,8 +18,6 @@ NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP_MS = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1
 EPOCH_BUMP_VERSION = 2  # from this version of the protocol on, every transaction ends with a new producer epoch
-
-TopicPartition = tuple[str, int]
 
 
 class Producer(NamedTuple):
@@ -107,7 +106,7 @@ class TransactionEntry:
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[PartitionKey] = frozenset()
     started_ms: int = NO_TIMESTAMP_MS
     updated_ms: int = NO_TIMESTAMP_MS
     # The transaction version of the client that ended the last transaction; 0 until one has ended.
@@ -179,7 +178,7 @@ class WriteMarkers:
     transactional_id: str
     producer: Producer
     commit: bool
-    partitions: frozenset[TopicPartition]
+    partitions: frozenset[PartitionKey]
     transaction_version: int
 
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from semel.broker.transactions.types import Producer, TopicPartition
+from semel.broker.metadata.cluster_state import PartitionKey
+from semel.broker.transactions.types import Producer
 from semel.errors import ConnectionFailure
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.messages.add_partitions_to_txn import (
@@ -61,9 +62,9 @@ async def verify(
     broker: Broker,
     transactional_id: str,
     producer: Producer,
-    begin: Callable[[], Sequence[TopicPartition]],
+    begin: Callable[[], Sequence[PartitionKey]],
     support: Support,
-) -> Mapping[TopicPartition, ErrorCode]:
+) -> Mapping[PartitionKey, ErrorCode]:
     """Ask the coordinator whether partitions are part of the transaction, or to make them so.
 
     `begin` takes a token for each partition that needs one and names these partitions. It is called again before every
@@ -83,8 +84,8 @@ async def verify(
 
 
 async def _ask(
-    broker: Broker, transactional_id: str, producer: Producer, wanted: Sequence[TopicPartition], support: Support
-) -> Mapping[TopicPartition, ErrorCode]:
+    broker: Broker, transactional_id: str, producer: Producer, wanted: Sequence[PartitionKey], support: Support
+) -> Mapping[PartitionKey, ErrorCode]:
     if not wanted:
         return {}
     leader = broker.transactions.leader_of(transactional_id)
@@ -115,7 +116,7 @@ def _for_writer(code: ErrorCode) -> ErrorCode:
 
 
 def _request(
-    transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, verify_only: bool
+    transactional_id: str, producer: Producer, partitions: Sequence[PartitionKey], *, verify_only: bool
 ) -> AddPartitionsToTxnRequest:
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:

@@ -41,6 +41,7 @@ from semel.wire.offsets import EARLIEST, LATEST, NO_OFFSET, committed_offsets, l
 from semel.wire.topology import Isolation, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
+# For ListOffsets: the record with the largest timestamp, which need not be the last one (KIP-734).
 NEWEST = -3
 FACT_MS_MAX = 10_000
 ALL_MS_MAX = 120_000
@@ -194,6 +195,7 @@ class ClusterFacts:
         for place in places:
             kept_ms = _limit(topics.get(place.topic), "retention.ms")
             if kept_ms >= 0:
+                # Half of it, so that there is time left to do something about it.
                 halves[place] = max(0, self._now_ms - kept_ms // 2)
         return halves
 

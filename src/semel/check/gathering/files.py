@@ -25,6 +25,7 @@ from semel.errors import ConfigError
 
 LIBRARY, ROLE = "semel.library", "semel.role"
 STDIN = "-"
+# A path may be that of a device or of a topic's data.
 FILE_BYTES_MAX = 1 << 20
 # A file with one of these endings is what it says, however much it looks like a program.
 PLAIN_SUFFIXES = (".properties", ".json", ".conf", ".cfg", ".ini", ".env")
@@ -209,11 +210,13 @@ def _as_dict(text: str, path: str) -> Written:
         # Only code has dicts like this one, and in code it goes to a Python client.
         library, because = "librdkafka", "assumed: a Python dict, and nothing imported"
         try:
+            # Literals alone: nothing of the file is run.
             found = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return _computed_dict(text, path)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise ConfigError(f"{path} is not a dict of names and values")
+    # Its names say more than that it is a dict.
     if library and guess_library(found).name != "java":
         library, because = "", ""
     return Written(values=dict(found), lines=_lines_of(found, text), library=library, because=because)
@@ -263,6 +266,7 @@ def _whole_lines(text: str) -> list[tuple[int, str]]:
         line = raw.strip()
         if not open_line:
             begin = number
+            # Both begin a comment in Java's properties.
             if not line or line[0] in "#!":
                 continue
         if line.endswith("\\"):

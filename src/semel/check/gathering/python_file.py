@@ -104,6 +104,7 @@ class _Reader:
     def run_later(self) -> None:
         """Functions run when the module around them is complete; the methods of a class share what is in `self`."""
         while self.later:
+            # In their order, since what `__init__` sets is there for the methods behind it.
             node, around = self.later.pop(0)
             # A function changes dicts of its own here: which one runs first is not known.
             names = {name: value.copy() if isinstance(value, DictValue) else value for name, value in around.items()}

@@ -20,6 +20,7 @@ def imports_of(tree: ast.Module) -> dict[str, str]:
         match node:
             case ast.Import(names=names):
                 for one in names:
+                    # `import a.b` binds the name a, `import a.b as c` binds c to a.b.
                     first = one.name.partition(".")[0]
                     origins[one.asname or first] = one.name if one.asname else first
             case ast.ImportFrom(module=module, names=names, level=level):

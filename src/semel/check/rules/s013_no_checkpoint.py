@@ -9,6 +9,7 @@ PASSING = ("/tmp/", "file:/tmp/", "file:///tmp/")  # noqa: S108  (looked for, no
 
 def _judge(facts: Facts, name: str) -> Judged:
     query = facts.query(name)
+    # Spark's own name, or that of `semel.write_stream`.
     place = query.text("checkpointLocation") or query.text("checkpoint")
     if query.sink == "semel" and query.text("startingOffsets") == "ledger":
         return Judged(held=True, found="startingOffsets=ledger: the sink knows the position")

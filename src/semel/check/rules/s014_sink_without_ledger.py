@@ -12,6 +12,7 @@ def _judge(facts: Facts, name: str) -> Judged:
     query = facts.query(name)
     if not query.sink:
         raise FactMissing("the options do not say which sink: sink.format=…")
+    # The ledger is kept under the pipeline's name.
     if query.sink == "semel" and not query.text("pipeline"):
         return Judged(held=False, found="sink.format=semel, no pipeline", fix=f"in {name}: pipeline=a name of its own")
     return Judged(

@@ -8,6 +8,7 @@ COPIES_MIN = 3
 
 
 def _judge(facts: Facts, name: str) -> Judged:
+    # The weakest partition counts: a topic may have been extended with fewer replicas.
     copies = min(len(one.replicas) for one in known(facts.topics[name].partitions))
     judged = Judged(
         held=copies >= COPIES_MIN,

@@ -10,6 +10,7 @@ def _judge(facts: Facts, name: str) -> Judged:
     topic = facts.topics[name]
     needed = number(topic.settings, SETTING)
     copies = min(len(one.replicas) for one in known(topic.partitions))
+    # Lowering it to 1 would break S021 instead.
     lowered = ((SETTING, str(copies - 1)),) if copies - 1 >= IN_SYNC_MIN else ()
     judged = Judged(
         held=needed < copies,

@@ -10,6 +10,7 @@ SETTING = "cleanup.policy"
 def _judge(facts: Facts, name: str) -> Judged:
     text = setting(facts.topics[name].settings, SETTING)
     return Judged(
+        # "compact,delete" compacts, too.
         held="compact" not in {word.strip() for word in text.split(",")},
         found=f"{SETTING}={text}",
         fix=f"set {SETTING}=delete, unless readers only want the last value of each key",

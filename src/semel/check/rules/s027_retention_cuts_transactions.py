@@ -9,6 +9,7 @@ TIMES = 2
 
 def _judge(facts: Facts, name: str) -> Judged:
     settings = known(facts.topics[name].settings)
+    # Any broker may become the coordinator of a transaction, so the longest of their limits counts.
     longest_ms = max(number(broker, "transaction.max.timeout.ms") for broker in facts.brokers.values())
     kept_ms, kept_bytes = number(settings, "retention.ms"), number(settings, "retention.bytes")
     segment_bytes = number(settings, "segment.bytes")

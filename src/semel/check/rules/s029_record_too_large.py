@@ -15,6 +15,7 @@ def _writing(facts: Facts) -> list[ClientFacts]:
 def _judge(facts: Facts, name: str) -> Judged:
     taken = number(facts.topics[name].settings, SETTING)
     sizes = {client.name: client.settings.number("max.request.size") or 0 for client in _writing(facts)}
+    # The largest of them: one producer is enough to lose a record.
     client, sent = max(sizes.items(), key=lambda row: row[1])
     return Judged(
         held=sent <= taken,

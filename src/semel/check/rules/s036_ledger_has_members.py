@@ -11,6 +11,7 @@ def _subjects(facts: Facts) -> list[str]:
 
 
 def _judge(facts: Facts, name: str) -> Judged:
+    # A pipeline never joins its group: it only commits to it.
     info = known(facts.ledgers[name].info)
     return Judged(
         held=info.members == 0,

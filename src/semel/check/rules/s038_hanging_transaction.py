@@ -14,6 +14,7 @@ def _judge(facts: Facts, name: str) -> Judged:
     if not open_ones:
         return Judged(held=True, found="no transaction is open")
     coordinated = set(known(facts.all_transactions).values())
+    # Coordinators list every id that they know. What none of them lists, nobody will end.
     hanging = [(place, one) for place, one in open_ones if one.producer_id not in coordinated]
     if not hanging:
         return Judged(held=True, found=f"{len(open_ones)} open, each known to its coordinator")

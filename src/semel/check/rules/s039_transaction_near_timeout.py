@@ -4,6 +4,7 @@ from semel.check.facts import Facts, known
 from semel.check.rule import About, Judged, Rule
 from semel.guarantee import Guarantee
 
+# A fifth of the time is left to look at the producer.
 PART_MAX = 0.8
 
 
@@ -13,6 +14,7 @@ def _judge(facts: Facts, name: str) -> Judged:
         return Judged(held=True, found="the coordinator does not know this id yet")
     if info.started_ms < 0 or not info.partitions:
         return Judged(held=True, found=f"state {info.state}, nothing open")
+    # The coordinator's clock may be ahead of this machine's.
     open_ms = max(0, facts.now_ms - info.started_ms)
     return Judged(
         held=open_ms < PART_MAX * info.timeout_ms,

@@ -6,6 +6,7 @@ from semel.check.rules.broker_minimum import at_least
 from semel.guarantee import Anomaly, Guarantee
 
 SETTING = "producer.id.expiration.ms"
+# A retry that is held up, by a paused process for one, must still find its producer known.
 TIMES = 10
 
 

@@ -5,6 +5,7 @@ from semel.check.rule import About, Judged, Rule
 
 
 def _judge(facts: Facts, name: str) -> Judged:
+    # A topic that cannot be seen is UNKNOWN here, and not one that is missing.
     count = len(known(facts.topics[name].partitions))
     return Judged(
         held=count > 0,

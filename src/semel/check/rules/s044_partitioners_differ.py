@@ -14,6 +14,7 @@ def _writing(facts: Facts) -> list[ClientFacts]:
 
 
 def _way(client: ClientFacts) -> str:
+    # Java has the class with its package, librdkafka a word.
     text = client.settings.text("partitioner.class").rpartition(".")[2].lower()
     return "murmur2" if text in MURMUR2 else text
 

@@ -15,6 +15,7 @@ def _subjects(facts: Facts) -> list[str]:
 
 def _judge(facts: Facts, name: str) -> Judged:
     if name not in facts.starts:
+        # A time says nothing of transactions: which offset it stands for is only known to the brokers.
         raise FactMissing("a start by time may fall into a transaction, and without a cluster nobody can look")
     inside = {place: first for place, first in known(facts.starts[name]).items() if first is not None}
     shown = "; ".join(f"{place}: a transaction is under way since offset {first}" for place, first in inside.items())

@@ -19,6 +19,7 @@ def _subjects(facts: Facts) -> list[str]:
 
 
 def _judge(facts: Facts, name: str) -> Judged:
+    # Of any producer of the files: which of them belongs to this consumer no setting says.
     ids = [client.settings.text("transactional.id") for client in _producers(facts)]
     found = ", ".join(f"transactional.id={one}" for one in ids if one)
     return Judged(

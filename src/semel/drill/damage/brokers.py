@@ -41,6 +41,7 @@ def coordinator_of(cluster: Cluster, kind: CoordinatorKind, key: str) -> int:
 def lose_disk(cluster: Cluster, broker_id: int) -> int:
     """Kill a broker and empty its folder; it stays down. Gives the number of brokers that this happened to."""
     cluster.kill(broker_id)
+    # The whole folder: it comes back as a machine with a new disk.
     shutil.rmtree(cluster.data / f"broker-{broker_id}")
     return 1
 

@@ -25,6 +25,7 @@ QUICK = {
     "group.min.session.timeout.ms": "100",
 }
 HASTY = {"retry.backoff.ms": 20, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "linger.ms": 0}
+# librdkafka's OFFSET_INVALID: the group has no position.
 NO_OFFSET = -1001
 _numbers = count()
 

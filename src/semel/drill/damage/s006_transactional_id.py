@@ -27,6 +27,7 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     killed = _begun(cluster, {"client.id": first, **owned}, transactional=followed)
     _send(killed, topic)
     wait_until(lambda: len(read_all(cluster, topic, isolation="read_uncommitted")) == len(numbered()), "it arrived")
+    # As its process would: what it has not sent is gone, and nothing is aborted.
     killed.purge()
     client = _begun(cluster, {"client.id": second, **owned}, transactional=followed)
     _send(client, topic)

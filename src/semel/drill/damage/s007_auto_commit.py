@@ -36,10 +36,11 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     else:
         wait_until(partial(_stands_at, killed, topic, len(given)), "the timer has committed all")
     fired = int(len(processed) < len(given))
+    # Without `close`, which would commit: a killed process says nothing.
     del killed
-    heir = consumer(cluster, group)
-    seen = processed + read_rest(heir, topic)
-    heir.close()
+    successor = consumer(cluster, group)
+    seen = processed + read_rest(successor, topic)
+    successor.close()
     return tally(numbered(), seen, fired=fired)
 
 

@@ -21,6 +21,7 @@ def abort_and_repeat(cluster: Reachable, topic: str) -> int:
         client.begin_transaction()
         for value in numbered():
             client.produce(topic, value, partition=0)
+        # Before the end: what was not sent yet would be dropped by an abort, and no reader could see it.
         client.flush(WAIT_S_MAX)
         end(WAIT_S_MAX)
     return 1

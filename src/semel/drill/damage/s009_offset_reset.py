@@ -25,6 +25,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     before.close()
     send_each(producer(cluster, {}), topic, numbered())
     admin = admin_of(cluster)
+    # An empty group can be deleted; this does what `offsets.retention.minutes` does in a week.
     fired = sum(done.result(WAIT_S_MAX) is None for done in admin.delete_consumer_groups([group]).values())
     after = consumer(cluster, group, {"auto.offset.reset": "earliest" if followed else "latest"})
     seen = read_rest(after, topic)

@@ -24,6 +24,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     for _ in range(2):
         client = consumer(cluster, group if followed else new_name("nobody"))
         seen += read_rest(client, topic)
+        # In a group that nobody comes back to this is forgotten.
         commit_position(client, topic, len(numbered()))
         client.close()
         starts += 1

@@ -51,6 +51,7 @@ def _session() -> SparkSession:
     from semel.spark.sessions import session  # noqa: PLC0415  (an optional part)
 
     os.environ.update(spark_environment())
+    # Spark's own Kafka sink is in a connector that PySpark does not bring.
     jars = ":".join(str(jar) for jar in SPARK_CONNECTOR.fetch())
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     return session("S014", master="local[2]", config={"spark.driver.extraClassPath": jars, **quiet})

@@ -10,5 +10,6 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     topic = new_topic(cluster, "input")
     fired = abort_and_repeat(cluster, topic)
     level = {"kafka.isolation.level": "read_committed" if followed else "read_uncommitted"}
+    # The level is said both times: semel's source reads committed records unless told otherwise, Spark's the opposite.
     seen = StreamingQuery(cluster, topic, starting("earliest") | level).micro_batch()
     return tally(numbered(), seen, fired=fired)

@@ -14,6 +14,7 @@ def settings(*, followed: bool) -> dict[str, str]:
 def run(cluster: Cluster, *, followed: bool) -> Damage:
     """Everything was acknowledged before the disk was lost."""
     topic = new_topic(cluster, "copies", replicas=3 if followed else 1)
+    # With one copy "all" is that copy: the producer is told that the records are safe in both cases.
     safe = send_each(producer(cluster, {"acks": "all"}), topic, numbered())
     leader = leader_of(cluster, topic)
     fired = lose_disk(cluster, leader)

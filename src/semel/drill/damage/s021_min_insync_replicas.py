@@ -4,6 +4,7 @@ from semel.drill.damage.brokers import leader_of, lose_disk, others, restart_all
 from semel.drill.damage.records import Damage, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
+# What is refused has to be given up while the followers are down, or the drill would wait for them.
 PATIENCE = {"delivery.timeout.ms": 1_500}
 
 
@@ -23,6 +24,7 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     safe = send_each(producer(cluster, {"acks": "all", **PATIENCE}), topic, numbered(2))
     fired = lose_disk(cluster, leader)
     restart_all(cluster, leader, *followers)
+    # As a program does that was told of an error.
     refused = [value for value in numbered(2) if value not in safe]
     send_each(producer(cluster, {"acks": "all"}), topic, refused)
     return tally(numbered(2), read_all(cluster, topic), fired=fired)

@@ -27,6 +27,7 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     for broker_id in followers:
         cluster.restart(broker_id)
     if not followed:
+        # Before the old leader is back, which has every record and would lead again.
         wait_until(lambda: leader_of(cluster, topic) in followers, "a replica that is behind leads")
     restart_all(cluster, leader)
     return tally(safe, read_all(cluster, topic), fired=len(followers))

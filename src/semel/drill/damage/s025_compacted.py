@@ -13,6 +13,7 @@ from semel.drill.damage.records import (
     wait_until,
 )
 
+# A segment for each record or two: the active one is never compacted.
 SMALL = {"segment.bytes": "150", "min.cleanable.dirty.ratio": "0.01", "retention.ms": "-1"}
 COMPACTED = {**SMALL, "cleanup.policy": "compact"}
 FIRST, LATER = "sold", ["paid", "sent", "returned"]
@@ -29,5 +30,6 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     wait_until(lambda: FIRST not in read_all(cluster, beside), "compaction")
     if not followed:
         wait_until(lambda: FIRST not in read_all(cluster, topic), "compaction")
+    # Taken from the other topic, since nothing may happen to this one where the rule is followed.
     fired = int(FIRST not in read_all(cluster, beside))
     return tally([FIRST, LATER[-1]], read_all(cluster, topic), fired=fired)

@@ -16,6 +16,7 @@ from semel.drill.damage.records import (
     wait_until,
 )
 
+# Retention removes whole segments, so they have to be small.
 SHORT = {"segment.bytes": "150", "retention.bytes": "300", "retention.ms": "-1"}
 LONG = {"segment.bytes": "150", "retention.bytes": "-1", "retention.ms": "-1"}
 
@@ -33,4 +34,5 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
         wait_until(lambda: log_start(cluster, topic) > 0, "retention")
     seen = read_rest(client, topic)
     client.close()
+    # Of the other topic: where the rule is followed, retention takes nothing of this one.
     return tally(numbered(), seen, fired=int(log_start(cluster, beside) > 0))

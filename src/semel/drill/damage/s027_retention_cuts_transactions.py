@@ -26,6 +26,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     for value in numbered():
         for name in (topic, beside):
             client.produce(name, value, partition=0)
+        # One by one, so that each is a batch, and they spread over many segments.
         client.flush(WAIT_S_MAX)
     client.commit_transaction(WAIT_S_MAX)
     for name in (beside,) if followed else (beside, topic):

@@ -31,8 +31,10 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     killed.begin_transaction()
     killed.produce(topic, "left open", partition=0)
     killed.flush(WAIT_S_MAX)
+    # With one copy its disk is the only place that says what is open.
     coordinator = coordinator_of(cluster, CoordinatorKind.TRANSACTION, name)
     fired = lose_disk(cluster, coordinator)
     restart_all(cluster, coordinator)
+    # The new owner's records stand behind what was left open, where readers of committed records do not come.
     commit_transaction(cluster, name, [(topic, 0, value) for value in numbered()])
     return tally(numbered(), read_all(cluster, topic), fired=fired)

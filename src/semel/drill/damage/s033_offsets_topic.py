@@ -32,6 +32,7 @@ def run(cluster: Cluster, *, followed: bool) -> Damage:
     commit_position(before, topic, len(seen))
     before.close()
     coordinator = coordinator_of(cluster, CoordinatorKind.GROUP, group)
+    # The topic itself has three copies: what is lost is the position alone.
     fired = lose_disk(cluster, coordinator)
     restart_all(cluster, coordinator)
     after = consumer(cluster, group)

@@ -34,6 +34,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     seen = read_rest(before, topic)
     commit_position(before, topic, len(seen))
     before.close()
+    # It has not joined: a group with members keeps its offsets however long it rests.
     after = consumer(cluster, group)
     beside = new_topic(cluster, "beside", config=SHORT)
     send_each(producer(cluster, {}), beside, numbered())

@@ -26,6 +26,7 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
     seen = read_rest(before, topic, (0, 1))
     commit_position(before, topic, len(seen))
     if followed:
+        # Nothing was read there. A position of 0 says that the group knows the partition.
         commit_position(before, topic, 0, partition=1)
     before.close()
     fired = len(send_each(client, topic, LATE, partition=1))

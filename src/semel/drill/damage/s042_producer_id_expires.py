@@ -4,6 +4,7 @@ from semel.broker.runtime.intercept import DropResponse
 from semel.drill.damage.records import Damage, new_name, new_topic, numbered, producer, read_all, send_each, tally
 from semel.engine.embedded import Cluster
 
+# Slower than the broker forgets: the batch that comes again is one of an unknown producer.
 SLOW = {"retry.backoff.ms": 1_000, "reconnect.backoff.ms": 1_000, "reconnect.backoff.max.ms": 1_000}
 
 

@@ -14,6 +14,7 @@ from semel.drill.damage.records import (
 )
 from semel.drill.damage.spark_source import StreamingQuery, starting
 
+# No marker and no index says where a transaction begins: a reader in its middle reads on.
 MIDDLE = 4
 
 

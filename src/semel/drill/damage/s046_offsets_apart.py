@@ -34,5 +34,6 @@ def run(cluster: Reachable, *, followed: bool) -> Damage:
 def _copy_with_offsets_apart(cluster: Reachable, source: str, target: str, owner: str) -> None:
     reader = consumer(cluster, owner)
     values = read_rest(reader, source)
+    # The offsets would be committed next, by the consumer. It ends before that.
     commit_transaction(cluster, owner, [(target, 0, value) for value in values])
     reader.close()

@@ -23,6 +23,7 @@ class StreamingQuery:
 
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
         self._reader: SemelStreamReader = SemelStreamReader(SourceOptions.parse(given, streaming=True))
+        # As Spark does: the options count only where no checkpoint says more.
         self.checkpoint: dict[str, Any] = checkpoint or self._reader.initialOffset()
 
     def micro_batch(self) -> list[str]:

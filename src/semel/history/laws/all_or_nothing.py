@@ -22,6 +22,7 @@ def judge(history: Sequence[Op]) -> Judgement:
         if send.transaction and op.outcome is not Outcome.FAILED:
             parts[send.transaction].append(send)
     breaches = [breach for name, sends in parts.items() if (breach := _torn_records(name, sends, visible)) is not None]
+    # The offset lies on another partition than the records, with a marker of its own.
     breaches += _torn_offsets(parts, visible, history)
     return Judgement(law=LAW, weighed=len(parts), breaches=tuple(breaches))
 
@@ -39,6 +40,7 @@ def _torn_offsets(parts: dict[str, list[Send]], visible: set[str], history: Sequ
     last: dict[tuple[str, tuple[str, int]], int] = {}
     for op, fetched in acts(history, FetchOffset):
         if op.outcome is Outcome.OK:
+            # In the order of the history, so the last look is kept.
             last[fetched.group, fetched.place] = fetched.offset_next
     breaches = []
     for op, commit in acts(history, CommitOffset):

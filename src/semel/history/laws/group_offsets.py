@@ -28,7 +28,9 @@ def judge(history: Sequence[Op]) -> Judgement:
             continue
         weighed += 1
         own = [(at, commit) for at, commit in commits if (commit.group, commit.place) == (fetched.group, fetched.place)]
+        # The highest of them: members only ever commit higher ones.
         floor = max((c.offset_next for at, c in own if _is_sure(at, c, op, ends)), default=-1)
+        # A request without an answer may still be on its way, and be carried out behind newer ones.
         late = {c.offset_next for at, c in own if at.outcome is Outcome.UNKNOWN}
         # Whatever had begun when the answer came may be what the answer shows.
         asked = {c.offset_next for at, c in own if at.invoked < op.returned and _is_possible(at, c, ends)}
@@ -46,6 +48,7 @@ def judge(history: Sequence[Op]) -> Judgement:
 def _is_sure(at: Op, commit: CommitOffset, read: Op, ends: Ends) -> bool:
     """Whether it counts for certain when the read begins; of a transaction only its confirmed end decides."""
     assert isinstance(read.act, FetchOffset)
+    # A coordinator that was replaced without knowing it may answer from its memory, so only its own word binds it.
     is_demanded = read.act.final or commit.coordinator == read.act.coordinator
     if at.outcome is not Outcome.OK or not at.is_before(read) or not is_demanded:
         return False

@@ -18,11 +18,13 @@ def judge(history: Sequence[Op]) -> Judgement:
     """Look for every acknowledged record in the final reads of both isolations."""
     acknowledged = [act for op, act in acts(history, Send) if op.outcome is Outcome.OK and act.acks == ACKS_ALL]
     ends = ends_by_transaction(history)
+    # An end without an answer promises nothing, so its records are not asked for.
     visible = [act for act in acknowledged if not act.transaction or was_committed(ends[act.transaction])]
     breaches = [
         *_missing(acknowledged, final_records(history, committed=False), "read_uncommitted"),
         *_missing(visible, final_records(history, committed=True), "read_committed"),
     ]
+    # Without both looks nothing was weighed, and the verdict is UNKNOWN.
     can_tell = all(final_records(history, committed=committed) is not None for committed in (True, False))
     return Judgement(law=LAW, weighed=len(acknowledged) if can_tell else 0, breaches=tuple(breaches))
 

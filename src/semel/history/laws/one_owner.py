@@ -29,6 +29,7 @@ def _same_epoch(name: str, owners: list[tuple[Op, Own]]) -> list[Breach]:
     """Compare owners where one was confirmed before the other asked; epochs of a new producer id start over."""
     breaches = []
     for (op, own), (later_op, later) in pairwise(owners):
+        # A coordinator whose epochs of one producer id are used up goes on with another id.
         is_newer = later.producer_id != own.producer_id or later.producer_epoch > own.producer_epoch
         if op.is_before(later_op) and not is_newer:
             text = f"{name}: producer epoch {own.producer_epoch} was given, then {later.producer_epoch}"
@@ -40,6 +41,7 @@ def _late(name: str, owners: list[tuple[Op, Own]], history: Sequence[Op]) -> lis
     """An act belongs to the last owner that its client had been confirmed as when it began."""
     breaches = []
     for op in history:
+        # Reads need no owner, and a record outside a transaction belongs to no id.
         is_write = isinstance(op.act, EndTransaction) or (isinstance(op.act, Send) and op.act.transaction)
         if not is_write or op.outcome is not Outcome.OK:
             continue

@@ -19,6 +19,7 @@ def judge(history: Sequence[Op]) -> Judgement:
     """Compare the offsets in the answers with the order in which the sends began."""
     sent: dict[tuple[str, Place], list[tuple[int, Send]]] = defaultdict(list)
     for op, send in acts(history, Send):
+        # With acks=0 there is no offset in an answer.
         if op.outcome is Outcome.OK and send.producer and send.offset >= 0:
             sent[send.producer, send.place].append((op.invoked, send))
     breaches = []

@@ -11,6 +11,7 @@ LAW = "progress"
 
 def judge(history: Sequence[Op]) -> Judgement:
     """Whatever had to settle and did not is a breach."""
+    # Only what began after all was healed: until then a client may be held up by a fault.
     settled = list(acts(history, Settle))
     breaches = tuple(
         Breach(kind=Inconsistency.STALLED, text=f"{op.client}: {act.what}: {op.error or 'not done'}")

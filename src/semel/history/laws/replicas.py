@@ -14,6 +14,7 @@ def judge(history: Sequence[Op]) -> Judgement:
     """Compare looks that were taken at one moment, each pair below the lower of the two high watermarks."""
     looks: dict[tuple[Place, int], list[Replica]] = defaultdict(list)
     for op, replica in acts(history, Replica):
+        # Of one moment in virtual time: a log that is looked at later may have grown or been cut.
         looks[replica.place, op.at_ms].append(replica)
     weighed = 0
     breaches: list[Breach] = []
@@ -32,6 +33,7 @@ def _differences(first: Replica, second: Replica) -> list[Breach]:
     ours, theirs = ({batch for batch in one.batches if batch[0] < limit} for one in (first, second))
     if ours == theirs:
         return []
+    # The first batch that one has and the other has not: behind it, everything differs.
     where, leader_epoch, _ = min(ours ^ theirs)
     text = f"{shown(first.place)}: brokers {first.broker} and {second.broker} differ at offset {where}"
     more = f" (leader epoch {leader_epoch}), below the high watermark {limit}"

@@ -42,6 +42,7 @@ def _vanished(op: Op, read: Read, known: dict[int, str]) -> list[Breach]:
             kind=Anomaly.LOST,
             text=f"{op.client} passed {shown(read.place)}@{offset} and did not get {known[offset]}, read earlier",
         )
+        # The range that the answer covers, also where it has no record.
         for offset in range(read.offset_start, read.offset_next)
         if offset in known and offset not in got
     ]

@@ -36,6 +36,7 @@ def _inside(client: str, read: Read) -> Iterator[Breach]:
     if read.last_stable_offset > read.high_watermark:
         text = f"{where}: last stable offset {read.last_stable_offset} above high watermark {read.high_watermark}"
         yield Breach(kind=Inconsistency.UNEXPECTED, text=text)
+    # Exclusive, as Kafka's own limits are.
     limit = read.last_stable_offset if read.committed else read.high_watermark
     beyond = [offset for offset, _ in read.records if offset >= limit]
     if beyond:

@@ -34,6 +34,7 @@ NUMERIC_BYTES_MAX = 32
 WORK_BYTES = 128
 _LIMBS = 5  # of 32 bits: a decimal of 38 digits and the zeros that bring its point to a whole group
 _GROUPS_MAX = 12
+# PostgreSQL's own mark: a number has its sign in two bytes.
 _NEGATIVE = 0x4000
 
 

@@ -12,6 +12,7 @@ from semel.protocol.kernels.jit import called, cgutils, inlined, intrinsic, ir, 
 
 _Lowered = tuple[Any, Any]
 
+# The width of a vector register of AVX2.
 CHUNK_BYTES = 32
 SHORT_BYTES_MAX = 256
 STREAMED_FIELD_BYTES_MIN = 512
@@ -121,6 +122,7 @@ def finish_streams(_typing: Any) -> _Lowered:
     """Wait until all that was streamed can be seen by others."""
 
     def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        # Streamed stores keep no order with ordinary ones: without this another core might not see them yet.
         builder.fence("seq_cst")
         return context.get_dummy_value()
 

@@ -6,6 +6,7 @@ Appends are durable at once unless `holds_appends`; markers are written when the
 from dataclasses import dataclass, field
 from itertools import count
 
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.broker.transactions.coordinator import TransactionCoordinator
 from semel.broker.transactions.records import decode_value
 from semel.broker.transactions.types import (
@@ -15,7 +16,6 @@ from semel.broker.transactions.types import (
     Effect,
     Producer,
     ProducerAnswer,
-    TopicPartition,
     TransactionEntry,
     TransactionSettings,
     TransactionState,
@@ -25,8 +25,8 @@ from semel.protocol.error_codes import ErrorCode
 
 ID = "orders"
 TIMEOUT_MS = 60_000
-P0: TopicPartition = ("status", 0)
-P1: TopicPartition = ("seats", 0)
+P0: PartitionKey = ("status", 0)
+P1: PartitionKey = ("seats", 0)
 NEWER = 2
 OLDER = 0
 
@@ -83,7 +83,7 @@ class Harness:
         self.perform(self.core.init_producer_id(token, name, timeout_ms, self.now_ms, expected=expected))
         return token
 
-    def ask_add(self, producer: Producer, *partitions: TopicPartition, name: str = ID) -> int:
+    def ask_add(self, producer: Producer, *partitions: PartitionKey, name: str = ID) -> int:
         """AddPartitionsToTxn."""
         token = next(self._tokens)
         self.perform(self.core.add_partitions(token, name, producer, frozenset(partitions), self.now_ms))
@@ -101,7 +101,7 @@ class Harness:
         assert isinstance(answer, ProducerAnswer)
         return answer
 
-    def add(self, producer: Producer, *partitions: TopicPartition, name: str = ID) -> ErrorCode:
+    def add(self, producer: Producer, *partitions: PartitionKey, name: str = ID) -> ErrorCode:
         """AddPartitionsToTxn, answered."""
         return self.answers[self.ask_add(producer, *partitions, name=name)].error_code
 
@@ -117,7 +117,7 @@ class Harness:
         """A producer that may start its first transaction."""
         return owner(self.init())
 
-    def ongoing(self, *partitions: TopicPartition) -> Producer:
+    def ongoing(self, *partitions: PartitionKey) -> Producer:
         """A producer with a transaction under way."""
         producer = self.producer()
         assert self.add(producer, *(partitions or (P0, P1))) is ErrorCode.NONE
@@ -136,7 +136,7 @@ class Harness:
             self.report(effect, partition)
         return len(rows) - leave
 
-    def report(self, effect: WriteMarkers, partition: TopicPartition) -> None:
+    def report(self, effect: WriteMarkers, partition: PartitionKey) -> None:
         """A partition has its marker."""
         self.perform(self.core.marker_written(effect.transactional_id, effect.producer, partition, self.now_ms))
 

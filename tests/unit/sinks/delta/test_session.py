@@ -251,7 +251,7 @@ def test_a_restored_table_is_filled_again(job: LocalTable, version: int) -> None
         job.drive(3)
     if version:
         assert f'\'{{"orders": {{"0": {version * ROWS}}}}}\'' in str(caught.value)
-    job.query_id, job.done = "begun anew with these startingOffsets", version
+    job.query_id, job.done = "begun again with these startingOffsets", version
     job.drive(3)
     assert job.ids() == ALL
     assert job.table().transaction_version(job.pipeline) == 2 + 3 - version

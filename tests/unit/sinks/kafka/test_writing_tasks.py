@@ -326,7 +326,7 @@ def test_a_driver_that_was_not_told_of_its_own_epoch(cluster: semel.Cluster, ope
 
 
 def test_a_driver_that_slept_through_its_timeout_does_not_fence_a_newer_one(cluster: semel.Cluster, topic: str) -> None:
-    """The older one's own clock says "timed out", so it would take over anew; the coordinator says who did."""
+    """The older one's own clock says "timed out", so it would take over again; the coordinator says who did."""
     pipeline = f"pipeline-{next(_names)}"
     older = KafkaOutput(cluster.bootstrap, topic, transaction_timeout_ms=1).open(pipeline)
     older.own()

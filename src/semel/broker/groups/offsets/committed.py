@@ -15,9 +15,8 @@ from itertools import chain, islice
 
 from semel.broker.groups.offsets.types import FetchedOffset, FetchOffsetsRequest
 from semel.broker.groups.records import OffsetKey, OffsetValue
+from semel.broker.metadata.cluster_state import PartitionKey
 from semel.protocol.error_codes import ErrorCode
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class OffsetStore:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._visible: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._visible: dict[str, dict[PartitionKey, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}  # by producer id
         self._in_flight: Counter[OffsetKey] = Counter()
         self._txn_appends: list[TxnAppend] = []
@@ -140,7 +139,7 @@ class OffsetStore:
         """Find the visible offset."""
         return self._visible.get(key.group_id, {}).get((key.topic, key.partition))
 
-    def visible(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    def visible(self, group_id: str) -> dict[PartitionKey, CommittedOffset]:
         """List the visible offsets of a group."""
         return self._visible.get(group_id, {})
 
@@ -203,7 +202,7 @@ class OffsetStore:
         partitions = self._shown(request.group_id) if wanted is None else wanted
         return tuple(self._fetch_one(request, topic, partition) for topic, partition in partitions)
 
-    def _shown(self, group_id: str) -> Iterable[TopicPartition]:
+    def _shown(self, group_id: str) -> Iterable[PartitionKey]:
         visible = self.visible(group_id)
         return (key for key in visible if key[0] not in self._hidden) if self._hidden else visible
 
