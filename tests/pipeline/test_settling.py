@@ -184,7 +184,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
     return arm
 
 
-def anew(job: Job, _: KafkaSession) -> KafkaSession:
+def another_driver(job: Job, _: KafkaSession) -> KafkaSession:
     """Another driver."""
     return job.session()
 
@@ -200,7 +200,7 @@ def after_a_dead_one(job: Job, _: KafkaSession) -> KafkaSession:
     return job.session()
 
 
-@pytest.mark.parametrize("driver", [anew, same, after_a_dead_one])
+@pytest.mark.parametrize("driver", [another_driver, same, after_a_dead_one])
 @pytest.mark.parametrize("is_commit", [True, False], ids=["committed", "aborted"])
 @pytest.mark.parametrize("lost", list(LOST))
 def test_what_is_open_is_ended(
@@ -372,17 +372,17 @@ def test_a_driver_that_runs_has_nothing_unsettled(job: Job, monkeypatch: pytest.
     """It begins a transaction between two questions of the status: what is open then is its own."""
     session = job.session()
     job.run(session, 0)
-    look = settling.look_for_unsettled
+    look = settling.look_everywhere
 
-    def begins_meanwhile(*asked: Any) -> settling.Unsettled | None:
+    def begins_meanwhile(*asked: Any, **more: Any) -> settling.Unsettled | None:
         job.write(session, 1)
-        found = look(*asked)
+        found = look(*asked, **more)
         assert found is not None
         return found
 
-    monkeypatch.setattr(settling, "look_for_unsettled", begins_meanwhile)
-    gathered = facts.gather_facts(job.wire, job.name)
-    assert (gathered.unsettled, gathered.is_open) == (None, True)
+    monkeypatch.setattr(settling, "look_everywhere", begins_meanwhile)
+    gathered = facts.with_unsettled(job.wire, facts.gather_facts(job.wire, job.name))
+    assert (gathered.unsettled, gathered.not_looked, gathered.is_open) == (None, "", True)
     session.commit()
     job.check_exact(2)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     Located: TypeAlias = tuple[Topic, WireCluster]
 
+# A pipeline that commits more often than both can be looked at is not to be followed for ever.
 LEDGER_TRIES_MAX = 20
 SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
 ASIDE = ("partition", "offset", "timestamp", "headers")
@@ -122,6 +123,7 @@ def look_at(topic: Topic, cluster: WireCluster, *, with_holders: bool = False) -
             (LATEST, Isolation.READ_UNCOMMITTED),
         )
     )
+    # Asked only where something is open: every leader would have to answer otherwise.
     held = [one for one in places if with_holders and stable[one].offset < end[one].offset]
     producers = open_producers(cluster, held, cluster.deadline()) if held else {}
     holders = {
@@ -150,6 +152,7 @@ def _is_compacted(topic: Topic, cluster: WireCluster) -> bool | None:
     try:
         settings = settings_of(cluster, ResourceKind.TOPIC, topic.name, cluster.deadline())
     except BrokerError as error:
+        # Who may read a topic need not be allowed to see its settings: then it is not known, which `bounds` says.
         if error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             return None
         raise
@@ -216,6 +219,7 @@ def _offsets(topic: Topic, cluster: WireCluster, edge: Edge | None) -> Mapping[i
         return edge.offsets
     places = [TopicPartition(topic.name, number) for number in info.partitions]
     found = list_offsets(cluster, dict.fromkeys(places, edge.time_ms), deadline=cluster.deadline())
+    # No record is as young as that, and a broker then answers with no offset.
     late = {one: LATEST for one in places if found[one].offset == NO_OFFSET}
     ends = (
         list_offsets(cluster, late, deadline=cluster.deadline(), isolation=Isolation.READ_UNCOMMITTED) if late else {}
@@ -238,6 +242,7 @@ def _producer(ledger: _Ledger | None) -> int | None:
 def _read_ledger(pipeline: str, left: Located, home: Located) -> _Ledger | None:
     """Ask for a pipeline's ledger; None while a transaction changes it."""
     topic, cluster = left
+    # What a lost marker left open (E21) is not asked: it ends what may be read of a partition, which `look_at` sees.
     facts = gather_facts(home[1], pipeline)
     if facts.ledger_state is LedgerState.UNDECIDED:
         return None

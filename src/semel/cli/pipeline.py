@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> ExitCode:
 def _status(options: argparse.Namespace) -> ExitCode:
     from semel.cli.pipeline_json import status_json
     from semel.cli.pipeline_report import render_status
-    from semel.pipeline.facts import gather_facts
+    from semel.pipeline.facts import gather_facts, with_unsettled
     from semel.pipeline.folder import open_checkpoint
     from semel.pipeline.forecast import forecast
     from semel.pipeline.starts import Question
@@ -82,12 +82,9 @@ def _status(options: argparse.Namespace) -> ExitCode:
     guarantee = Guarantee.parse(options.guarantee)
     checkpoint = open_checkpoint(options.checkpoint) if options.checkpoint else None
     position = checkpoint.position if checkpoint is not None else None
-    facts = gather_facts(
-        cluster_of(options.bootstrap, options.command_config),
-        options.name,
-        partitions=list((position.offsets if position is not None else None) or {}),
-        outputs=options.output,
-    )
+    cluster = cluster_of(options.bootstrap, options.command_config)
+    read = list((position.offsets if position is not None else None) or {})
+    facts = with_unsettled(cluster, gather_facts(cluster, options.name, partitions=read, outputs=options.output))
     question = Question(
         facts=facts,
         guarantee=guarantee,
@@ -125,11 +122,13 @@ def _reset(options: argparse.Namespace) -> ExitCode:
     from semel.cli.pipeline_json import reset_json
     from semel.cli.pipeline_report import render_plan
     from semel.pipeline.acts import Reset
+    from semel.pipeline.facts import with_unsettled
     from semel.pipeline.plan import To
 
     to = To(options.to)
+    cluster = cluster_of(options.bootstrap, options.command_config)
     reset = Reset(
-        cluster=cluster_of(options.bootstrap, options.command_config),
+        cluster=cluster,
         name=options.name,
         to=to,
         checkpoint=options.checkpoint,
@@ -138,7 +137,8 @@ def _reset(options: argparse.Namespace) -> ExitCode:
     plan, facts, _ = reset.look()
     is_json = options.format == Format.JSON
     if not is_json:
-        print(render_plan(plan, facts), flush=True)
+        # Flushed, since the question about it comes on stderr.
+        print(render_plan(plan, with_unsettled(cluster, facts)), flush=True)
     if not options.dry_run:
         _confirm(options, facts.owner is None)
         plan = reset.carry_out(facts, narrate)
@@ -225,6 +225,7 @@ def _confirm(options: argparse.Namespace, cannot_fence: bool) -> None:
         narrate("no driver ever owned this name: one that is declared at_least_once cannot be fenced, so stop it first")
     if options.yes:
         return
+    # In a script nobody reads what would be lost, so it has to say --yes.
     if not sys.stdin.isatty():
         raise ConfigError(
             "nothing was changed: this needs your confirmation",

@@ -81,6 +81,7 @@ def _ledger_json(facts: PipelineFacts) -> dict[str, object]:
             {
                 "topic": place.topic,
                 "partition": place.partition,
+                # Not every source says where it began.
                 "first": None if held.offset_first == UNKNOWN_OFFSET else held.offset_first,
                 "next": held.offset_next,
                 "topic_id": held.topic_id or None,
@@ -100,7 +101,9 @@ def _owner_json(facts: PipelineFacts) -> dict[str, object] | None:
         "state": owner.state,
         "open_since_ms": owner.started_ms if facts.is_open else None,
         "timeout_ms": owner.timeout_ms,
-        "unsettled": _places(facts.unsettled),
+        # Not an empty list: whoever reads that takes it for an answer.
+        "unsettled": None if facts.not_looked else _places(facts.unsettled),
+        "unsettled_unknown": facts.not_looked or None,
     }
 
 
@@ -116,6 +119,7 @@ def _checkpoint_json(checkpoint: CheckpointFolder | None) -> dict[str, object] |
         "last_planned": checkpoint.last_planned,
         "last_committed": checkpoint.last_committed,
         "offset_log": checkpoint.log_version or None,
+        # Both sources write the same offsets; only semel's notes ids beside them.
         "source_format": None if position is None or position.offsets is None else _format(checkpoint),
         "planned": _position_json(checkpoint, checkpoint.last_planned),
         "committed": _position_json(checkpoint, checkpoint.last_committed),
@@ -133,6 +137,7 @@ def _position_json(checkpoint: CheckpointFolder, number: int | None) -> dict[str
         return None
     nested: dict[str, dict[str, int]] = {}
     for place, offset in sorted(offsets.items()):
+        # Text, since keys of JSON objects are.
         nested.setdefault(place.topic, {})[str(place.partition)] = offset
     return nested
 
@@ -147,6 +152,7 @@ def source_rows(facts: PipelineFacts, checkpoint: CheckpointFolder | None) -> li
     for place in sorted({*facts.partitions_of(topics), *planned, *entries}):
         held = entries.get(place) if place in facts.positions else None
         latest = facts.latest.get(place)
+        # Of a partition that the output does not have yet, everything is behind.
         lag = None if latest is None else max(0, latest - (facts.earliest[place] if held is None else held.offset_next))
         rows.append(
             {

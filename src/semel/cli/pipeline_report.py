@@ -71,6 +71,7 @@ def _ledger_texts(facts: PipelineFacts) -> list[str]:
     ]
     if last.query_id.startswith(QUERY_PREFIX):
         texts.append("of batch jobs: each run is remembered in a group of its own")
+    # Kafka deletes offsets with their topic, but not before its coordinator hears of it.
     gone = [
         place
         for place, held in facts.source_entries.items()
@@ -89,6 +90,8 @@ def _owner_text(facts: PipelineFacts) -> str:
     if facts.is_open:
         since = datetime.fromtimestamp(owner.started_ms / 1000, tz=UTC).isoformat(timespec="seconds")
         opened = f"a transaction is open since {since}; a start, or a reset, aborts it and fences its driver"
+    elif facts.not_looked:
+        opened = f"whether its last transaction has left something open could not be looked at ({facts.not_looked})"
     elif facts.unsettled is not None:
         opened = _unsettled_text(facts, facts.unsettled)
     return f"producer {owner.producer_id}, producer epoch {owner.producer_epoch}, {owner.state}: {opened}"

@@ -14,31 +14,35 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from semel.errors import ConfigError, SinkError
-from semel.pipeline.facts import ONGOING, LedgerState, PipelineFacts, gather_facts, owner_of
+from semel.errors import BrokerError, ConfigError, SinkError
+from semel.pipeline.facts import ONGOING, LedgerState, PipelineFacts, gather_facts, owner_of, with_unsettled
 from semel.pipeline.folder import CheckpointFolder, open_checkpoint
 from semel.pipeline.plan import ResetPlan, To, plan_reset, sources_at
+from semel.pipeline.rights import Right, right_to_delete
+from semel.protocol.error_codes import ErrorCode
 from semel.sinks.commands import repair_command, status_command
 from semel.sinks.kafka.ledger import moved_entries, read_ledger
-from semel.sinks.kafka.runs import is_run_group, last_run_group
+from semel.sinks.kafka.runs import GROUP_MARKER, is_run_group, last_run_group
 from semel.sinks.kafka.settling import (
     Ending,
-    Reach,
     Unsettled,
-    all_partitions,
     ending_of,
-    find_unsettled,
+    is_of_runs,
     last_ending,
-    output_partitions,
+    look_everywhere,
+    reach_of,
     settle,
     take_over,
 )
+from semel.sinks.ledger import Ledger
 from semel.wire.admin import delete_group, list_groups
 from semel.wire.cluster import WireCluster
 from semel.wire.group_offsets import committed_offsets
 from semel.wire.topology import TopicPartition
 from semel.wire.transaction import TransactionClient
 
+# Moving a ledger takes less than a second. After this long the coordinator aborts what an operator's process left when
+# it died.
 TRANSACTION_TIMEOUT_MS = 60_000
 Say = Callable[[str], None]
 
@@ -62,7 +66,9 @@ class Reset:
     def look(self) -> tuple[ResetPlan, PipelineFacts, CheckpointFolder | None]:
         """What it would do; changes nothing."""
         folder = open_checkpoint(self.checkpoint) if self.checkpoint else None
+        # Asked for by name: a coordinator leaves entries that are not decided out of an answer about all of them (E12).
         known = (folder.position.offsets or {}) if folder is not None and folder.position is not None else {}
+        # What is open (E21) changes no plan: `own` ends it, or refuses, before the ledger is read that is moved.
         facts = gather_facts(self.cluster, self.name, partitions=list(known))
         return plan_reset(facts, folder, self.to, self.offsets), facts, folder
 
@@ -71,6 +77,8 @@ class Reset:
         held: AbstractContextManager[None] = nullcontext()
         if self.checkpoint:
             found = open_checkpoint(self.checkpoint)
+            # Before anything is fenced or moved: a ledger that is moved and a checkpoint that is not would have to be
+            # brought together again.
             found.check_writable()
             held = found.held()
         with held:
@@ -118,6 +126,8 @@ class Reset:
             query_id=last.query_id if folder is None else folder.query_id,
             micro_batch_id=last.micro_batch_id if folder is None else folder.next_id,
         )
+        # The coordinator that takes the entries says what it held before them: the one that was read from may have been
+        # replaced without knowing it (E11).
         before = transaction.commit_offsets(self.name, entries, self.cluster.deadline())
         if before != dict(facts.committed):
             transaction.end(self.cluster.deadline(), commit=False)
@@ -133,8 +143,11 @@ class Reset:
 def own(cluster: WireCluster, name: str) -> TransactionClient:
     """Fence every driver of a pipeline, and end what it left open."""
     transaction = TransactionClient(cluster, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
-    targets = output_partitions(cluster, name, cluster.deadline())
-    take_over(cluster, transaction, Reach(targets=targets, has_runs=True), cluster.deadline())
+    # A leader that does not answer is an error here, not a guess: the transaction that moves the ledger would end with
+    # its own marker what an earlier one has left open, also rows that were aborted (E21). Of a name that is given up
+    # nobody would look for them again.
+    reach = reach_of(cluster, name, cluster.deadline())
+    take_over(cluster, transaction, reach, cluster.deadline())
     return transaction
 
 
@@ -166,6 +179,7 @@ class Repair:
     def carry_out(self, say: Say) -> Unsettled | None:
         """Fence, look again, end it."""
         transaction = TransactionClient(self.cluster, self.name, timeout_ms=TRANSACTION_TIMEOUT_MS)
+        # Before the next epoch is taken: afterwards the coordinator no longer says how the last transaction ended.
         told = last_ending(self.cluster, transaction, self.cluster.deadline())
         identity = transaction.begin(self.cluster.deadline())
         say(f"fenced: a driver of {self.name} that still runs stops at its next micro-batch")
@@ -177,9 +191,9 @@ class Repair:
 
     def _find(self, producer_id: int, told: Ending | None) -> Unsettled | None:
         deadline = self.cluster.deadline()
-        targets = output_partitions(self.cluster, self.name, deadline) or all_partitions(self.cluster, deadline)
-        reach = Reach(targets=targets, has_runs=True)
-        found = find_unsettled(self.cluster, self.name, producer_id, reach, told=told, deadline=deadline)
+        # A leader that does not answer is an error: what it has open would be left out of what is ended together.
+        reach = reach_of(self.cluster, self.name, deadline)
+        found = look_everywhere(self.cluster, self.name, producer_id, reach, told=told, deadline=deadline)
         if found is None or self.is_commit is None or found.outcome == self.is_commit:
             return found
         if found.outcome is None:
@@ -192,7 +206,10 @@ class Repair:
 
 
 def look_before_release(cluster: WireCluster, name: str) -> PipelineFacts:
-    """What is known of a name that is to be given up; refuses one that no pipeline has."""
+    """What is known of a name that is to be given up; refuses one that no pipeline has, and a user who may not do it.
+
+    Why the rights are looked at here: afterwards the pipeline is fenced, and a part of its run ids deleted.
+    """
     facts = gather_facts(cluster, name)
     # Run ids are remembered longer than a ledger that somebody has deleted.
     if facts.is_unknown and not _groups_of_runs(cluster, name):
@@ -201,7 +218,19 @@ def look_before_release(cluster: WireCluster, name: str) -> PipelineFacts:
             because="it has no ledger, and no transaction was ever begun under this name, or that was long ago",
             you_want="the name as it was given to write_stream(..., pipeline=...)",
         )
-    return facts
+    _check_may_delete(cluster, name, facts.ledger)
+    return with_unsettled(cluster, facts)
+
+
+def _check_may_delete(cluster: WireCluster, name: str, ledger: Ledger) -> None:
+    if right_to_delete(cluster, name) is Right.DENIED:
+        raise _may_not_delete(f"the group {name!r}", "nothing was changed")
+    # The ledger of a query has no run ids beside it (E19), and an empty one may have none.
+    if ledger.last is None or not is_of_runs(ledger.last):
+        return
+    # Asked of a group that no run has: only an entry for all of them allows that one too.
+    if right_to_delete(cluster, name + GROUP_MARKER) in (Right.HIDDEN, Right.DENIED):
+        raise _may_not_delete(_all_groups(name), "nothing was changed")
 
 
 def release(cluster: WireCluster, name: str, say: Say) -> None:
@@ -211,22 +240,53 @@ def release(cluster: WireCluster, name: str, say: Say) -> None:
     """
     own(cluster, name)
     say(f"fenced: a driver of {name} that still runs stops at its next micro-batch; what it had open is aborted")
+    # Entries that are not decided are enough: they are only looked at for the group of the last run.
     committed = committed_offsets(cluster, name, deadline=cluster.deadline(), require_stable=False)
+    ledger = read_ledger(name, committed, bootstrap=cluster.settings.addresses)
+    # Not the ledger's word alone: it names the last run, and there may be hundreds.
     groups = _groups_of_runs(cluster, name)
-    last = last_run_group(name, read_ledger(name, committed, bootstrap=cluster.settings.addresses))
+    last = last_run_group(name, ledger)
     # Also if it is not listed: groups that this user may not see are left out, and the error here tells of them.
     for group in sorted({*groups, *([] if last is None else [last])}):
-        delete_group(cluster, group, cluster.deadline())
+        _delete(cluster, group, _all_groups(name))
     if groups:
         ids = "1 run id of a batch job is" if len(groups) == 1 else f"{len(groups)} run ids of batch jobs are"
         say(f"{ids} deleted: under the same run id a run is written again")
-    delete_group(cluster, name, cluster.deadline())
+    if ledger.last is None and right_to_delete(cluster, name + GROUP_MARKER) is Right.HIDDEN:
+        say(
+            f"run ids of batch jobs may be left: this user may not see {_all_groups(name)}, and without a ledger "
+            "nobody knows whether there are any; a run that one of them remembers is skipped if the name is used again"
+        )
+    _delete(cluster, name, f"the group {name!r}")
     say("the ledger is deleted")
 
 
 def _groups_of_runs(cluster: WireCluster, name: str) -> set[str]:
     """The groups that remember runs of this pipeline's batch jobs."""
     return {group for group in list_groups(cluster, cluster.deadline()) if is_run_group(group, name)}
+
+
+def _delete(cluster: WireCluster, group: str, allowed: str) -> None:
+    try:
+        delete_group(cluster, group, cluster.deadline())
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise
+        raise _may_not_delete(allowed, "it is fenced, and its ledger is still there") from error
+
+
+def _all_groups(name: str) -> str:
+    return f"groups that begin with {name + GROUP_MARKER!r} (a prefixed ACL)"
+
+
+def _may_not_delete(allowed: str, state: str) -> SinkError:
+    return SinkError(
+        f"this user may not delete {allowed}: {state}",
+        because="GROUP_AUTHORIZATION_FAILED: the ledger is the group named like the pipeline, and each run id of a "
+        "batch job is a group whose name begins like that",
+        you_want=f"the right DELETE on {allowed}",
+        next_command="the same command again, which finishes it",
+    )
 
 
 def _undecided(name: str, bootstrap: str) -> SinkError:

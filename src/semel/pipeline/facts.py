@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from semel.errors import BrokerError
+from semel.errors import BrokerError, SemelError
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.kafka import settling
 from semel.sinks.kafka.evidence import holds_records
@@ -24,6 +24,9 @@ from semel.wire.topology import Isolation, TopicInfo, TopicPartition
 DECIDED_MS_MAX = 2_000
 # How often what is open is looked for while its owner changes.
 LOOKS_MAX = 5
+# How long leaders are asked what is open. A broker that died is noticed after 9 s (broker.session.timeout.ms), and its
+# partitions get other leaders then; those without one for longer hardly get one while somebody waits.
+UNSETTLED_MS_MAX = 15_000
 ONGOING = "Ongoing"
 
 
@@ -48,6 +51,8 @@ class PipelineFacts:
     """None when nobody ever wrote in a transaction under this name, or it was long ago."""
     unsettled: settling.Unsettled | None = None
     """What the owner's last transaction has open although it is decided (E21); None also if this user may not look."""
+    not_looked: str = "nobody asked"
+    """Why it is not known whether something is open like that: then `unsettled` says nothing; empty when it is."""
     bootstrap: str = ""
     """The addresses that were asked."""
     outputs: tuple[str, ...]
@@ -120,23 +125,27 @@ def gather_facts(
     partitions: Collection[TopicPartition] = (),
     outputs: Collection[str] = (),
 ) -> PipelineFacts:
-    """Ask everything; `partitions` are those that a checkpoint knows, `outputs` topics that the user named."""
+    """Ask for all but what is open; `partitions` are those that a checkpoint knows, `outputs` what the user named.
+
+    What is open (E21) is asked by `with_unsettled`, by those who show it or judge by it: it needs leaders of partitions
+    that have nothing else to do with the pipeline, and one that is missing would hide everything here.
+    """
+    # A group with members belongs to a consumer, and its offsets are no ledger (E9).
     check_has_no_members(cluster, name, cluster.deadline())
     committed, state = _read_committed(cluster, name, partitions)
     ledger = read_ledger(name, committed, bootstrap=cluster.settings.addresses)
     written = tuple(outputs) or (ledger.last.targets if ledger.last is not None else ())
-    owner, unsettled = _owner_and_unsettled(cluster, name)
     base = PipelineFacts(
         name=name,
         ledger=ledger,
         ledger_state=state,
         committed=committed,
-        owner=owner,
-        unsettled=unsettled,
+        owner=owner_of(cluster, name),
         bootstrap=cluster.settings.addresses,
         outputs=written,
     )
     sources = {one.topic for one in partitions} | {one.topic for one in base.source_entries}
+    # One question for all of them, so that their ids and partitions are of one moment.
     topics = cluster.topics(cluster.deadline(), sorted(sources | set(written)))
     places = [TopicPartition(topic, number) for topic, info in topics.items() for number in info.partitions]
     targets = [place for place in places if place.topic in written]
@@ -145,6 +154,7 @@ def gather_facts(
         topics=topics,
         earliest=_edges(cluster, places, EARLIEST),
         latest=_edges(cluster, places, LATEST),
+        # With what is not decided: only a position behind these lies beyond the log.
         log_ends=_edges(cluster, places, LATEST, Isolation.READ_UNCOMMITTED),
         output_holds_records=holds_records(cluster, targets) if targets else None,
     )
@@ -165,6 +175,7 @@ def _read_committed(
     except BrokerError as error:
         if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
             raise
+        # An operator has to see what there is; that it may still change is said beside it.
         found = committed_offsets(cluster, name, deadline=cluster.deadline(), require_stable=False)
         return found, LedgerState.UNDECIDED
     return found, LedgerState.DECIDED if found else LedgerState.NONE
@@ -175,30 +186,45 @@ def owner_of(cluster: WireCluster, name: str) -> TransactionInfo | None:
     try:
         return describe_transaction(cluster, name, cluster.deadline())
     except BrokerError as error:
+        # Coordinators forget a name that had no transaction for `transactional.id.expiration.ms`.
         if is_missing(error.code):
             return None
         raise
 
 
-def _owner_and_unsettled(cluster: WireCluster, name: str) -> tuple[TransactionInfo | None, settling.Unsettled | None]:
-    """The owner, and what its last transaction has open although it is decided.
+def with_unsettled(cluster: WireCluster, facts: PipelineFacts) -> PipelineFacts:
+    """The same with what the owner's last transaction has open although it is decided, or why that is not known.
 
-    Why the owner is asked for again: a driver that runs begins a transaction of the next epoch at any time, and what is
-    open then is its own. It has ended before that whatever was open of the last one. And a coordinator that was still
-    telling the partitions of the end may have told them in between: then the leaders are asked again.
+    No error: these facts are shown, and what else they say is needed most when a part of the cluster is down. Whoever
+    writes looks for himself, and is refused if he cannot (`settling.take_over`).
     """
-    owner = owner_of(cluster, name)
-    for _ in range(LOOKS_MAX):
-        if owner is None or owner.state == ONGOING:
-            return owner, None
-        found = settling.look_for_unsettled(cluster, name, owner, cluster.deadline())
-        if found is None:
-            return owner, None
-        before, owner = owner, owner_of(cluster, name)
-        if owner == before:
-            return owner, found
+    owner = facts.owner
+    try:
+        for _ in range(LOOKS_MAX):
+            if owner is None or owner.state == ONGOING:
+                return replace(facts, owner=owner, not_looked="")
+            found = _look(cluster, facts, owner)
+            # A driver that runs begins a transaction of the next epoch at any time, and what is open then is its own.
+            # It has ended before that whatever was open of the last one. And a coordinator that was still telling the
+            # partitions of the end may have told them in between: then the leaders are asked again.
+            before, owner = owner, owner if found is None else owner_of(cluster, facts.name)
+            if owner == before:
+                return replace(facts, owner=owner, unsettled=found, not_looked="")
+    except SemelError as error:
+        why = f"{error.summary}; {error.because}" if error.because else error.summary
+        return replace(facts, not_looked=why)
     # It goes on while it is looked at, which nothing does whose markers are lost.
-    return owner, None
+    return replace(facts, owner=owner, not_looked="")
+
+
+def _look(cluster: WireCluster, facts: PipelineFacts, owner: TransactionInfo) -> settling.Unsettled | None:
+    told = settling.ending_of(owner)
+    deadline = cluster.deadline().within_ms(UNSETTLED_MS_MAX)
+    reach = settling.reach_of(cluster, facts.name, deadline)
+    if reach.targets is None:
+        # As a start would, that has these topics in its sink. Without them every topic of the cluster is asked.
+        reach = replace(reach, targets=facts.partitions_of(facts.outputs))
+    return settling.look_everywhere(cluster, facts.name, owner.producer_id, reach, told=told, deadline=deadline)
 
 
 def _edges(

@@ -23,6 +23,7 @@ from semel.spark.local_checkpoint import PARTS, query_id_of, read_file, replace_
 from semel.spark.offset_log import CLAIM, OffsetLog, PlannedOffsets, write_offset_log
 from semel.spark.offsets import SourceOffsets
 
+# What Spark writes for a query without a watermark.
 DONE = 'v1\n{"nextBatchWatermarkMs":0}'
 LOOKS_MAX = 3
 
@@ -67,6 +68,7 @@ class CheckpointFolder:
     @property
     def log_version(self) -> str:
         """The format of the offset log: `v1` or `v2`; empty when there is no entry yet."""
+        # The first line of an entry is its version.
         return "" if self.last_planned is None else self._entry(self.last_planned).partition("\n")[0]
 
     def _entry(self, micro_batch_id: int) -> str:
@@ -75,6 +77,7 @@ class CheckpointFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other commands from writing here; EnvironmentFailure when one does."""
+        # The folder itself is locked: a lock file in it would be a file of which Spark knows nothing.
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             self._lock(descriptor)
@@ -108,13 +111,16 @@ class CheckpointFolder:
         entry = write_offset_log(self._entry(self.last_planned), sources)
         done = DONE
         if self.last_committed is not None:
+            # A copy, since it has the query's watermark, which must not go back.
             done = (self.path / "commits" / str(self.last_committed)).read_text(encoding="utf-8")
         try:
+            # In Spark's order. Planned and not done is run again, done and not planned is a broken checkpoint.
             replace_file(self.path / "offsets" / str(number), entry)
             replace_file(self.path / "commits" / str(number), done)
         except OSError as error:
             raise EnvironmentFailure(
                 f"the checkpoint {self.path} could not be written: {error.strerror}",
+                # The first of the two files may be there.
                 outcome=Outcome.UNKNOWN,
                 next_command="make the folder writable, then the same reset again",
             ) from error
@@ -157,6 +163,8 @@ def _entries(path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
     planned: tuple[int, ...] = ()
     committed: tuple[int, ...] = ()
     for _ in range(LOOKS_MAX):
+        # In this order: whatever is done was planned before, so a driver that goes on meanwhile only adds to what is
+        # planned.
         committed = _numbers(path / "commits")
         planned = _numbers(path / "offsets")
         if not _missing(planned, committed):
@@ -195,6 +203,7 @@ def _check_whole(path: Path, planned: tuple[int, ...], committed: tuple[int, ...
 
 def _check_entries(folder: CheckpointFolder) -> None:
     try:
+        # The last one says where a micro-batch ends, and the one before it where it begins. Older ones are never read.
         for number in folder.planned_ids[-2:]:
             folder.log.planned(number)
     except SinkError as error:

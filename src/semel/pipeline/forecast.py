@@ -24,6 +24,7 @@ from semel.sinks.recovery import Decision, Plan, Situation, decide
 from semel.spark.data_loss import DataLossError, Loss
 from semel.spark.offset_log import check_claim
 
+NOTHING_OPEN = "nothing of its last transaction is open"
 LOSS_ACCEPTED = 'the source has .option("failOnDataLoss", "false")'
 
 
@@ -63,12 +64,24 @@ def forecast(question: Question) -> list[Forecast]:
             check_claim(checkpoint.owners, facts.name, checkpoint.next_id, str(checkpoint.path))
     except ConfigError as error:
         return [_refusal("this checkpoint", "claim", error)]
-    unsettled = facts.unsettled
     # Who is declared at least once owns nothing, and so is not stopped by what is open.
-    if unsettled is not None and unsettled.outcome is None and not question.guarantee.allows(Anomaly.DUPLICATED):
+    if question.guarantee.allows(Anomaly.DUPLICATED):
+        return _of_starts(question)
+    if facts.not_looked:
+        found = [replace(one, condition=_both(one.condition, NOTHING_OPEN)) for one in _of_starts(question)]
+        return [_not_looked(question), *found]
+    unsettled = facts.unsettled
+    if unsettled is not None and unsettled.outcome is None:
         return [_refusal("every start", "owner", ending_unknown(facts.name, unsettled, facts.bootstrap))]
+    return _of_starts(question)
+
+
+def _of_starts(question: Question) -> list[Forecast]:
+    """What is decided once the pipeline is taken over."""
+    checkpoint = question.checkpoint
     if checkpoint is None:
         return [found for one in new_starts(question, "") for found in _judged(question, one)]
+    # A folder that Spark has made and never used: the query has an id already.
     if checkpoint.last_planned is None:
         starts = new_starts(question, checkpoint.query_id)
         return [found for one in starts for found in _judged(question, one)]
@@ -80,6 +93,8 @@ def _of_checkpoint(question: Question, checkpoint: CheckpointFolder) -> list[For
     found: list[Forecast] = []
     if checkpoint.pending is not None:
         found = _judged(question, pending(question, checkpoint, checkpoint.pending))
+        # One that is written moves the ledger and takes time: what comes after it depends on what the source has by
+        # then.
         if found[-1].expected not in (Expected.SKIP, Expected.COMPUTE):
             return found
     position = checkpoint.position
@@ -95,10 +110,12 @@ def _judged(question: Question, start: Start) -> list[Forecast]:
         start = replace(start, condition=_both(start.condition, LOSS_ACCEPTED))
     sink = _by_sink(question, start, start.micro_batch)
     knowing = sink if start.knows_pipeline is None else _by_sink(question, start, start.knows_pipeline)
+    # Whether the source was given the pipeline's name is in its options, and those are not in the checkpoint.
     if knowing.row != sink.row:
         option = f'.option("ledger", "{question.facts.name}")'
         sink = replace(sink, condition=_both(start.condition, f"the source has no {option}"))
         return [*found, sink, replace(knowing, condition=_both(start.condition, f"the source has {option}"))]
+    # What is skipped or refused reads no records, so it misses none.
     missed = expired(question.facts, start.micro_batch) if sink.expected in (Expected.RUN, Expected.COMPUTE) else []
     if missed and not start.losses:
         return [_stopped(start, missed), replace(sink, condition=_both(start.condition, LOSS_ACCEPTED))]
@@ -119,6 +136,7 @@ def _by_sink(question: Question, start: Start, micro_batch: MicroBatch) -> Forec
     if missing:
         gone = ConfigError(f"the output topic {missing[0]!r} does not exist")
         return replace(_refusal(start.name, "output", gone), condition=start.condition)
+    # An open transaction is no obstacle: the start fences its driver and aborts it, which decides the entries.
     if facts.ledger_state is LedgerState.UNDECIDED and not facts.is_open:
         return _undecided(start, question)
     if facts.ledger.is_empty and facts.output_holds_records is None and micro_batch.id == 0:
@@ -162,6 +180,17 @@ def _of_decision(start: Start, micro_batch: MicroBatch, decision: Decision) -> F
         micro_batch=micro_batch,
         is_waiting=start.is_waiting,
     )
+
+
+def _not_looked(question: Question) -> Forecast:
+    """E21: a start asks the same leaders, and is refused if they do not answer it either."""
+    facts = question.facts
+    error = OutcomeUnknownError(
+        f"pipeline {facts.name!r}: nobody could look whether its last transaction has left something open",
+        because=facts.not_looked,
+        you_want=f"a leader for every partition that is asked; then {question.status_command}",
+    )
+    return Forecast(start="every start", expected=Expected.UNKNOWN, row="owner", reason=error.summary, error=error)
 
 
 def _undecided(start: Start, question: Question) -> Forecast:

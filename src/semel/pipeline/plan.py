@@ -73,6 +73,7 @@ def plan_reset(
     position = _position(checkpoint)
     places = _places(facts, position, to)
     lost = lost_entries(facts.ledger, places, facts.topic_ids)
+    # From there on everything is read again, whatever the ledger has lost.
     if to is not To.EARLIEST:
         _check_known(facts.name, [one for one in lost if one not in offsets], to)
     wanted = _wanted(facts, places, to, offsets)
@@ -238,6 +239,7 @@ def _move(
 ) -> Move:
     held = facts.positions.get(place)
     earliest = facts.earliest[place]
+    # Of an entry that was lost nobody knows where the output ends: the most that can be repeated is all of it.
     output_next = held if held is not None else facts.latest[place] if is_lost else earliest
     return Move(
         place=place,
@@ -261,6 +263,8 @@ def sources_at(
     notes_more = is_semel(position)
     found: dict[str, SourceOffsets] = {}
     for name, source in known.items():
+        # A partition that is new belongs to the source that alone reads its topic. Where two sources do, nobody can
+        # tell whose it is.
         alone = {one.topic for one in source.offsets_next} - {
             place.topic for other, rest in known.items() if other != name for place in rest.offsets_next
         }

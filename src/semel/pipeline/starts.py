@@ -55,6 +55,7 @@ def pending(question: Question, checkpoint: CheckpointFolder, number: int) -> St
         facts.name, checkpoint.query_id, number, question.guarantee, started_ms=ALWAYS_MS
     )
     before = checkpoint.log.before(number)
+    # The first micro-batch has none before it; its own entry says where the query began.
     known = (before.known if before is not None else checkpoint.log.planned(number).known) or {}
     return Start(
         name="this checkpoint",
@@ -107,6 +108,7 @@ def new_starts(question: Question, query_id: str) -> list[Start]:
             query_id=query_id,
             id=0,
             guarantee=question.guarantee,
+            # A position may lie behind the end of a log that has lost records; no range goes backwards.
             offsets={one: max(latest[one], begins[one]) for one in places},
             offsets_before=begins,
             topic_ids=facts.topic_ids,
@@ -118,6 +120,7 @@ def new_starts(question: Question, query_id: str) -> list[Start]:
             condition="the query keeps no state",
             knows_pipeline=_up_to_output(facts, micro_batch) if name == "earliest" else None,
         )
+        # Judged apart: a query that keeps state lacks the state that wrote the output (E16).
         found += [plain, replace(plain, is_stateful=True, condition="the query keeps state")]
     return found if places else []
 
@@ -135,6 +138,7 @@ def _ids(facts: PipelineFacts, noted: Mapping[str, str]) -> dict[str, str]:
 def _ends(facts: PipelineFacts, begins: Mapping[TopicPartition, int]) -> Offsets:
     """Up to the latest, in every partition that is there; new ones of a topic that is read as a whole included."""
     read = {topic: {one.partition for one in begins if one.topic == topic} for topic in {one.topic for one in begins}}
+    # A query that has all partitions of a topic seems to subscribe to it as a whole, and will read new ones as well.
     whole = [topic for topic, numbers in read.items() if numbers == set(range(len(numbers)))]
     places = {one for one in begins if facts.exists(one)} | set(facts.partitions_of(whole))
     return {one: max(facts.latest[one], begins.get(one, 0)) for one in sorted(places)}

@@ -95,7 +95,11 @@ def is_of_runs(last: Entry) -> bool:
 def take_over(
     cluster: WireCluster, transaction: TransactionClient, reach: Reach, deadline: Deadline, *, new_owner: bool = False
 ) -> ProducerIdentity:
-    """Take the next producer epoch; gives it once nothing of an earlier transaction is open any more."""
+    """Take the next producer epoch; gives it once nothing of an earlier transaction is open any more.
+
+    Why a leader that does not answer is an error for every caller (a start, a source that knows its pipeline, a reset,
+    a release): what it has open would be ended by the next transaction's own marker, however it was decided.
+    """
     # Before `begin`, which changes what the coordinator says of the last transaction.
     told = last_ending(cluster, transaction, deadline)
     identity = transaction.begin(deadline, new_owner=new_owner)
@@ -145,10 +149,9 @@ def _partitions_of(cluster: WireCluster, names: Collection[str], deadline: Deadl
 
 
 def look_everywhere(
-    cluster: WireCluster, name: str, producer_id: int, *, told: Ending | None, deadline: Deadline
+    cluster: WireCluster, name: str, producer_id: int, reach: Reach, *, told: Ending | None, deadline: Deadline
 ) -> Unsettled | None:
-    """What leaders still have open of the last transaction, in every topic where the ledger names none."""
-    reach = reach_of(cluster, name, deadline)
+    """What leaders still have open of the last transaction, in every topic if nobody knows the output."""
     if not reach.targets:
         reach = replace(reach, targets=all_partitions(cluster, deadline))
     return find_unsettled(cluster, name, producer_id, reach, told=told, deadline=deadline)
