@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import psycopg
+import pyarrow as pa
 import pytest
 
 from semel.engine.postgres import PostgresServer
@@ -31,10 +32,12 @@ _numbers = count(1)
 class Output:
     """A table, the checkpoint of a query into it, and what Spark would call."""
 
-    def __init__(self, kind: Format, options: dict[str, str], folder: Path, dsn: str) -> None:
+    def __init__(
+        self, kind: Format, options: dict[str, str], folder: Path, dsn: str, guarantee: str = "exactly_once"
+    ) -> None:
         self.folder, self.dsn = folder, dsn
         self.place = options.get("path") or options["table"]
-        given = {"pipeline": f"to-{next(_numbers)}", "guarantee": "exactly_once", "checkpointlocation": str(folder)}
+        given = {"pipeline": f"to-{next(_numbers)}", "guarantee": guarantee, "checkpointlocation": str(folder)}
         self.options = parse_options(given | options, kind, streaming=True)
         (folder / "offsets").mkdir(parents=True)
         (folder / "metadata").write_text(f'{{"id":"{QUERY}"}}')
@@ -123,6 +126,41 @@ def test_a_commit_that_dies_is_made_good_by_the_next(output: Output) -> None:
     assert output.ids() == list(range(ROWS))
     # Files of a job that died are no part of a Delta table, and are left for vacuum: another driver may be at work.
     assert output.left() == (set() if output.dsn else lost)
+
+
+def test_at_least_once_leaves_no_staging_behind(postgres: PostgresServer, tmp_path: Path) -> None:
+    """Nobody owns the pipeline there: what attempts left that died goes with the next commit."""
+    options = {"dsn": postgres.conninfo, "table": f"staged_{next(_numbers)}", "create_table": "true"}
+    output = Output(POSTGRES, options, tmp_path / "checkpoint", postgres.conninfo, "at_least_once")
+    for number in range(2):
+        output.plan(number)
+        task = Staging.of(output.options, COLUMNS).task
+
+        def until_it_is_cut() -> Iterator[pa.RecordBatch]:
+            yield orders(0, 10)[0]
+            output.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE 'COPY%'")
+            yield orders(0, 10)[0]
+
+        with pytest.raises(SinkError, match="connection to PostgreSQL was lost"):
+            list(task(Task(number=0, attempt_id=next(_numbers)), until_it_is_cut()))
+        assert len(output.left()) == 1
+        output.commit(output.stage(number), number)
+        assert output.left() == set()
+    assert output.ids() == list(range(2 * ROWS))
+
+
+def test_a_commit_at_least_once_that_fails_leaves_no_staging_behind(postgres: PostgresServer, tmp_path: Path) -> None:
+    """The table refuses the rows, at every start."""
+    options = {"dsn": postgres.conninfo, "table": f"staged_{next(_numbers)}", "create_table": "true"}
+    output = Output(POSTGRES, options, tmp_path / "checkpoint", postgres.conninfo, "at_least_once")
+    output.plan(0)
+    told = output.stage(0)
+    with psycopg.connect(postgres.conninfo, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {output.place} ADD CHECK (id < 0)".encode())
+    with pytest.raises(SinkError, match="check"):
+        output.commit(told, 0)
+    assert output.left() == set()
+    assert output.ids() == []
 
 
 def test_what_does_not_belong_together_is_refused(output: Output) -> None:

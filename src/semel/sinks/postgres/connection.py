@@ -147,7 +147,15 @@ class Line:
         """The connection; a new one when there is none any more."""
         if self.connection is None or self.connection.closed:
             self.connection = self._address.connect()
+            # Each statement sees what was committed before it, also behind the lock that it waited for, whatever the
+            # server's default is.
+            self.connection.isolation_level = library().IsolationLevel.READ_COMMITTED
         return self.connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, as far as this side knows."""
+        return self.connection is not None and not self.connection.closed
 
     def close(self) -> None:
         """Close the connection; the server rolls back what was open."""
@@ -166,7 +174,10 @@ _TEXTS = (
     "texts without zero bytes and with valid UTF-8, such as make_valid_utf8(replace(column, '\\0', '')) in the query. "
     "Then start it again: it goes on with this micro-batch"
 )
-_RIGHTS = "INSERT and SELECT on the table (UPDATE too for upsert), and USAGE and CREATE in its schema"
+_RIGHTS = (
+    "INSERT and SELECT on the table (UPDATE too for upsert), and USAGE and CREATE in its schema; and, where another "
+    "user made them, SELECT, INSERT, UPDATE and DELETE on semel_ledger and semel_commits"
+)
 
 
 def _unreadable() -> ConfigError:

@@ -10,13 +10,15 @@ both numbers as well, since a batch job's run is remembered by it alone, also af
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from semel.errors import ConfigError, OutcomeUnknownError
+from semel.errors import ConfigError, OutcomeUnknownError, SinkError
 from semel.sinks.base import MicroBatch
 from semel.sinks.ledger import Entry, Home, Ledger, held_from_list, held_to_list, ledger_after
-from semel.sinks.postgres.connection import quoted
+from semel.sinks.postgres.connection import library, quoted
+from semel.sinks.recovery import LedgerMissing
 from semel.sinks.run_ids import QUERY_PREFIX, written_elsewhere
 
 if TYPE_CHECKING:
@@ -57,10 +59,16 @@ _MAKE = (
     "COMMENT ON TABLE {ledger} IS 'semel ledger, version 1'",
 )
 _VERSION = "semel ledger, version 1"
-# Tables that were made before semel kept these numbers get them; without them, as ever, the name of the target counts.
+# Tables that were made before semel kept these numbers get the columns. For their older lines the target's name counts.
 _ADD = "ALTER TABLE {commits} ADD COLUMN IF NOT EXISTS target_oid oid, ADD COLUMN IF NOT EXISTS ledger_oid oid"
 _HAS_NUMBERS = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s)"
 _NUMBERS = ["target_oid", "ledger_oid"]
+# ALTER TABLE waits for everybody who has looked at the table, and whoever comes later waits behind it.
+ADD_WAIT_MS_MAX = 2_000
+_USERS = (
+    "SELECT DISTINCT application_name, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE relation = to_regclass(%s) AND granted AND datname = current_database() AND pid <> pg_backend_pid()"
+)
 _READ = (
     "SELECT owner_epoch, owner::text, number, query_id, micro_batch, target, target_oid,"
     " ledger_oid = '{ledger_text}'::regclass, held, end_digest FROM {ledger} WHERE pipeline = %s"
@@ -95,11 +103,16 @@ class Names:
         """The commits, in a statement."""
         return f"{quoted(self.schema)}.{COMMITS}"
 
+    @property
+    def ledger_text(self) -> str:
+        """The ledger, inside a literal of a statement."""
+        return self.ledger.replace("'", "''")
+
     def sql(self, text: str) -> str:
         """A statement with the names put in."""
         # Statements are given parameters, so a percent sign in a name is written twice.
-        ledger, commits = (name.replace("%", "%%") for name in (self.ledger, self.commits))
-        return text.format(ledger=ledger, commits=commits, ledger_text=ledger.replace("'", "''"))
+        names = {"ledger": self.ledger, "commits": self.commits, "ledger_text": self.ledger_text}
+        return text.format(**{name: one.replace("%", "%%") for name, one in names.items()})
 
 
 def make_tables(connection: psycopg.Connection[Any], names: Names) -> None:
@@ -111,7 +124,39 @@ def make_tables(connection: psycopg.Connection[Any], names: Names) -> None:
                 connection.execute(names.sql(statement).encode(), ())
     found = connection.execute(_HAS_NUMBERS, (names.commits, _NUMBERS)).fetchone()
     if found is not None and found[0] < len(_NUMBERS):
-        connection.execute(names.sql(_ADD).encode(), ())
+        _add_numbers(connection, names)
+
+
+def _add_numbers(connection: psycopg.Connection[Any], names: Names) -> None:
+    """Add the columns to a table that an older semel made; the start is refused where that cannot be done.
+
+    Why: without the columns a driver could go on, but a run that it notes could never be told from one that went into
+    another table of the same name (E19), and writing and reading lines would have two forms each.
+    """
+    add = _ADD.format(commits=names.commits)
+    lacks = f"the table {names.commits} lacks columns that this version of semel needs"
+    errors = library().errors
+    try:
+        with connection.transaction():
+            # For the rest of the transaction, which waits for nothing else.
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{ADD_WAIT_MS_MAX}ms",))
+            connection.execute(add.encode())
+    except errors.InsufficientPrivilege:
+        look = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)"
+        owner = connection.execute(look, (names.commits,)).fetchone()
+        raise ConfigError(
+            f"{lacks}, and this user may not add them",
+            because="an older version made it, and PostgreSQL lets nobody but a table's owner add columns",
+            you_want=f"this statement, once, by its owner, {owner[0] if owner else 'whoever that is'}",
+            next_command=add,
+        ) from None
+    except errors.LockNotAvailable:
+        users = ", ".join(f"{name or 'no name'} ({pid})" for name, pid in connection.execute(_USERS, (names.commits,)))
+        raise SinkError(
+            f"{lacks}, and they cannot be added while others use it",
+            because=f"open transactions have it locked, here with their process ids: {users or 'they have ended now'}",
+            you_want="to start again when these are done",
+        ) from None
 
 
 def _has_tables(connection: psycopg.Connection[Any], names: Names) -> bool:
@@ -180,7 +225,8 @@ def check_loaded(names: Names, pipeline: str, kept: Kept | None, table_oid: int)
         because="the table may hold more than the ledger of the dump says, and that would be written again",
         you_want="table, semel_ledger and semel_commits from one dump; or, if you have seen that the table holds what "
         "the ledger says and no more, this statement",
-        next_command=f"UPDATE {names.ledger} SET ledger_oid = '{names.ledger}'::regclass WHERE pipeline = '{text}'",  # noqa: S608
+        next_command=f"UPDATE {names.ledger} SET ledger_oid = '{names.ledger_text}'::regclass"  # noqa: S608
+        f" WHERE pipeline = '{text}'",
     )
 
 
@@ -190,7 +236,7 @@ def _bring_up(names: Names, pipeline: str, number: int) -> str:
     return (
         f"UPDATE {names.ledger} l SET number = c.number, query_id = c.query_id, micro_batch = c.micro_batch,"  # noqa: S608
         f" target = c.target, held = c.held, committed_at = c.committed_at, target_oid = to_regclass(c.target),"
-        f" ledger_oid = '{names.ledger}'::regclass FROM {names.commits} c"
+        f" ledger_oid = '{names.ledger_text}'::regclass FROM {names.commits} c"
         f" WHERE l.pipeline = c.pipeline AND c.pipeline = '{text}' AND c.number = {number}"
     )
 
@@ -285,28 +331,78 @@ def check_runs(
 
 
 def has_run(
-    connection: psycopg.Connection[Any], names: Names, micro_batch: MicroBatch, *, target: str, target_oid: int
+    connection: psycopg.Connection[Any],
+    names: Names,
+    micro_batch: MicroBatch,
+    *,
+    target: str,
+    target_oid: int,
+    ledger_missing: LedgerMissing,
+    words: Callable[..., str],
 ) -> bool:
-    """Whether a batch job's run was committed; ConfigError when it went into another table."""
+    """Whether a batch job's run is in this table; ConfigError when it went into another and nobody has chosen."""
     look = "SELECT target, target_oid, ledger_oid = '{ledger_text}'::regclass FROM {commits}"
     text = names.sql(look) + " WHERE pipeline = %s AND query_id = %s ORDER BY number"
-    found = connection.execute(text.encode(), (micro_batch.pipeline, micro_batch.query_id)).fetchall()
-    for written, written_oid, is_same_ledger in found:
+    is_known, written, written_oid = False, "", None
+    for written, written_oid, is_same_ledger in connection.execute(
+        text.encode(), (micro_batch.pipeline, micro_batch.query_id)
+    ):
         # With another number of the ledger a dump was loaded, and numbers of tables mean nothing any more.
         is_known = bool(is_same_ledger and written_oid)
-        if is_known and written_oid != target_oid:
-            is_of_name = written == target
-            there = f"a table {written} that was dropped or renamed since" if is_of_name else f"the table {written}"
-            raise written_elsewhere(micro_batch, there, "the one that has its name now" if is_of_name else target)
-        if not is_known and written != target:
-            raise written_elsewhere(
-                micro_batch,
-                f"the table {written}",
-                target,
-                or_else="; or, if you know that the table was renamed, this statement",
-                next_command=_name_anew(names, micro_batch.pipeline, written, target),
-            )
-    return bool(found)
+        # A run has more lines than one if somebody let it be written again, into another table.
+        if written_oid == target_oid if is_known else written == target:
+            return True
+    if not written:
+        return False
+    if not is_known:
+        raise written_elsewhere(
+            micro_batch,
+            f"the table {written}",
+            target,
+            or_else="; or, if you know that the table was renamed, this statement",
+            next_command=_name_anew(names, micro_batch.pipeline, written, target),
+        )
+    statement = _move_runs(names, micro_batch.pipeline, written_oid, target)
+    if written != target:
+        raise written_elsewhere(
+            micro_batch, f"the table {written}", target, or_else=f"; or, {_IF_COPIED}", next_command=statement
+        )
+    match ledger_missing:
+        case LedgerMissing.RUN:
+            return False
+        case LedgerMissing.SKIP:
+            return True
+        case LedgerMissing.STOP:
+            raise _table_replaced(micro_batch, written, words, statement)
+
+
+def _table_replaced(micro_batch: MicroBatch, written: str, words: Callable[..., str], statement: str) -> ConfigError:
+    """Why a run is neither skipped nor run when another table has the name of the one that it went to.
+
+    No other name for pipeline or run is offered: under it the run would be written beside the rows that a copy has.
+    """
+    assert micro_batch.run is not None, "runs alone are looked for"
+    run, skip = (words(ledger_missing=str(one)) for one in (LedgerMissing.RUN, LedgerMissing.SKIP))
+    return ConfigError(
+        f"run {micro_batch.run.id!r} of pipeline {micro_batch.pipeline!r} was written to a table {written} that was "
+        "dropped or renamed since, and this sink writes to the one that has its name now",
+        because="nobody can tell whether that one has the run: skipped, it could be missing there; run, it could be "
+        "there twice",
+        you_want=f"{_IF_COPIED}, or {skip} for this job; if you know that it has none of them, {run} for this job",
+        next_command=statement,
+    )
+
+
+_IF_COPIED = "if you know that this table has the rows of that one, as after a copy, this statement"
+
+
+def _move_runs(names: Names, pipeline: str, written_oid: int | None, target: str) -> str:
+    """The statement with which an operator says that the rows of one table are in another."""
+    name, new = (text.replace("'", "''") for text in (pipeline, target))
+    return (
+        f"UPDATE {names.commits} SET target = '{new}', target_oid = '{new}'::regclass"  # noqa: S608
+        f" WHERE pipeline = '{name}' AND target_oid = {written_oid} AND ledger_oid = '{names.ledger_text}'::regclass"
+    )
 
 
 def _name_anew(names: Names, pipeline: str, written: str, target: str) -> str:

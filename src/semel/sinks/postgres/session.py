@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from semel.errors import ConfigError, FencedError, NoSpaceError, OutcomeUnknownError, SemelError, SinkError
+from semel.guarantee import Guarantee
 from semel.protocol.error_codes import ErrorCode
 from semel.sinks.base import (
     KEPT_FOREVER,
@@ -54,7 +55,14 @@ from semel.sinks.postgres.ledger import (
     write_kept,
 )
 from semel.sinks.postgres.rows import RESULT, StageRows
-from semel.sinks.postgres.staging import Move, drop_staging, staging_prefix, unreadable_column
+from semel.sinks.postgres.staging import (
+    Move,
+    drop_abandoned,
+    drop_staging,
+    find_abandoned,
+    staging_prefix,
+    unreadable_column,
+)
 from semel.sinks.postgres.table import Table, staging_type
 from semel.sinks.recovery import Decision, Evidence, LedgerMissing, Plan, Situation, Words, decide
 from semel.sinks.run_ids import check_kind
@@ -90,6 +98,7 @@ class PostgresSession(StagedSession):
         self._has_run = False
         self._is_begun = False  # whether rows wait for the ledger's entry
         self._staged: dict[str, str] = {}  # columns in staging and their types
+        self._has_unowned_staging = False  # whether this driver stages without owning the pipeline
         self._rows = 0
         self._number = 0  # of the entry that the open transaction writes
         with self._transaction("looking at the table") as connection:
@@ -276,8 +285,16 @@ class PostgresSession(StagedSession):
         return KEPT_FOREVER
 
     def _look_for_run(self, connection: psycopg.Connection[Any], micro_batch: MicroBatch) -> bool:
-        """Whether the run is in this table; refused when it is in another."""
-        return has_run(connection, self._names, micro_batch, target=self._target, target_oid=self.table.oid)
+        """Whether the run is in this table, as far as is known or chosen; refused when it is in another."""
+        return has_run(
+            connection,
+            self._names,
+            micro_batch,
+            target=self._target,
+            target_oid=self.table.oid,
+            ledger_missing=self.sink.ledger_missing,
+            words=self.sink.words,
+        )
 
     # --- rows
 
@@ -289,6 +306,7 @@ class PostgresSession(StagedSession):
         """One stage of tasks that copy; any attempt may, since each has a table of its own."""
         work = self.staging_task(rows.columns, self._staging)
         self._staged = dict(work.columns)
+        self._has_unowned_staging = micro_batch.guarantee is Guarantee.AT_LEAST_ONCE
         stage = Stage(task=work, gives=RESULT, tasks=rows.writers(TASKS_MAX))
         return WritePlan(
             stages=(stage,), attempts=Attempts.ANY, row_bytes_max=self.take_row_bytes_max(micro_batch, rows, run=run)
@@ -451,11 +469,20 @@ class PostgresSession(StagedSession):
                 self._line.close()
 
     def let_go(self) -> None:
-        """Close the connection: what is open is rolled back, and its locks are free."""
+        """Close the connection: what is open is rolled back, and its locks are free.
+
+        Rows that were staged at least once and never moved are dropped before. This driver alone knows at once that
+        nobody needs them: the next one owns nothing either, and leaves them for a day.
+        """
+        if self._has_unowned_staging and self._line.is_open:
+            self._has_unowned_staging = False
+            with suppress(SemelError):
+                self.drop(self._staging)
         self._line.close()
 
     def commit_ledger(self, micro_batch: MicroBatch) -> None:
-        """For at least once: the entry alone, whoever owns the pipeline."""
+        """For at least once: the entry alone, whoever owns the pipeline. Then drops what other drivers left."""
+        schema = self.table.schema
         with self._transaction("writing the ledger") as connection:
             connection.execute(
                 self._names.sql(
@@ -466,4 +493,12 @@ class PostgresSession(StagedSession):
             kept = read_kept(connection, self._names, self.pipeline, lock=True)
             self._ledger = self._ledger_of(kept)
             self._write(connection, micro_batch)
-            drop_staging(connection, self.table.schema, self._prefix)
+            drop_staging(connection, schema, self._prefix)
+            abandoned = find_abandoned(connection, schema, staging_prefix(self.pipeline), but=self._prefix)
+        self._has_unowned_staging = False
+        # By themselves: rows and entry are there, whatever becomes of these, and no other driver waits for a long look
+        # at one of them, neither for the pipeline's row nor for a table of its own.
+        with suppress(SemelError):
+            for one in abandoned:
+                with self._transaction("dropping what other drivers left") as connection:
+                    drop_abandoned(connection, schema, one)

@@ -3,14 +3,17 @@
 Rows are appended, or put in place of those with their key; then the last row of a key counts.
 
 Keeps: E22 staged rows are counted before they are committed: UNLOGGED tables are empty after a crash of the server.
+Why:   nobody waits for the lock of a staging table that may be dropped: a task may have begun its COPY just now, and
+       the pipeline's row in the ledger is locked meanwhile. What is in use is left to the next one that looks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from semel.errors import SinkError
 from semel.sinks.postgres.connection import STAGING, RowsRefusedError, library, quoted
@@ -19,6 +22,11 @@ from semel.sinks.postgres.table import Table
 if TYPE_CHECKING:
     import psycopg
 
+# How long a table with rows of another driver's stays, from the moment in which somebody saw it first.
+LEFT_S_MAX = 86_400
+# How many of them one commit looks after.
+LEFT_TABLES_MAX = 100
+_SEEN = "semel saw it first at "  # the comment of such a table, with seconds since 1970 by the server's clock
 TEXTS = "S"  # PostgreSQL's category of types
 INPUT_CHECKS_SINCE = 160_000  # the server's version that brought pg_input_is_valid
 
@@ -32,22 +40,87 @@ def staging_prefix(pipeline: str, staging: str = "") -> str:
     return f"{STAGING}{sha256(pipeline.encode()).hexdigest()[:16]}_{job}"
 
 
+# --- what is left of them
+
+# Without those that are known to be in use: each refusal of a lock is a line in the server's log.
+_FOUND = """FROM pg_class
+    WHERE relnamespace = %s::regnamespace AND starts_with(relname, %s) AND relkind = 'r'
+      AND NOT EXISTS (SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+                      WHERE relation = pg_class.oid AND datname = current_database() AND pid <> pg_backend_pid())"""
+# Those that were seen less than a day ago are passed over.
+_ABANDONED = f"""
+SELECT name, seen_s IS NOT NULL, now_s FROM (
+    SELECT relname AS name, substring(obj_description(oid, 'pg_class') FROM '^{_SEEN}([0-9]+)$')::bigint AS seen_s,
+           extract(epoch FROM now())::bigint AS now_s
+    {_FOUND} AND NOT starts_with(relname, %s)) found
+WHERE seen_s IS NULL OR seen_s < now_s - %s ORDER BY name LIMIT %s
+"""  # noqa: S608
+
+
+class Abandoned(NamedTuple):
+    """A staging table of another driver's, which may be dead."""
+
+    name: str
+    is_old: bool
+    """Whether somebody saw it more than a day ago."""
+    now_s: int
+    """The server's time."""
+
+
 def drop_staging(connection: psycopg.Connection[Any], schema: str, prefix: str, *, but: str | None = None) -> None:
     """Drop staging tables by what their names begin with, `but` not those that begin so.
 
-    A table that a task of an older driver still fills is left to the next one: waiting for its lock would keep this
-    driver from taking over.
+    For the owner of a pipeline, and for what is a driver's own. A table that a task of an older driver still fills is
+    left to the next one.
     """
-    found = connection.execute(
-        "SELECT relname, EXISTS (SELECT FROM pg_locks WHERE relation = pg_class.oid AND pid <> pg_backend_pid()"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
-        " FROM pg_class WHERE relnamespace = %s::regnamespace AND starts_with(relname, %s)"
-        " AND relkind = 'r' AND starts_with(relname, %s) IS NOT TRUE",
-        (quoted(schema), prefix, but),
-    ).fetchall()
-    for name, is_in_use in found:
-        if not is_in_use:
-            connection.execute(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}".encode())
+    look = f"SELECT relname {_FOUND} AND starts_with(relname, %s) IS NOT TRUE"
+    for (name,) in connection.execute(look.encode(), (quoted(schema), prefix, but)).fetchall():
+        with _left_if_in_use(connection):
+            place = _lock(connection, schema, name)
+            connection.execute(f"DROP TABLE {place}".encode())
+
+
+def find_abandoned(connection: psycopg.Connection[Any], schema: str, prefix: str, *, but: str) -> list[Abandoned]:
+    """Find tables with which a driver that owns nothing has to do something, `but` not its own."""
+    found = connection.execute(_ABANDONED.encode(), (quoted(schema), prefix, but, LEFT_S_MAX, LEFT_TABLES_MAX))
+    return [Abandoned(*row) for row in found.fetchall()]
+
+
+def drop_abandoned(connection: psycopg.Connection[Any], schema: str, abandoned: Abandoned) -> None:
+    """Drop a table that no other driver can need any more; for at least once, where several drivers may be at work.
+
+    - A table without rows that nobody uses is dropped. An attempt tells its driver of a table only after it has
+      committed at least one row. While it copies it has a lock; before that it makes the table again (`rows`).
+    - A table with rows may wait for its driver, and nothing says whether that one lives: it has no transaction open
+      meanwhile, a pooler hides its session, and Spark's own writers have no process at all between the tasks and the
+      commit. So it is dropped a day after a driver saw it first. A driver that needs still longer misses it when it
+      moves the rows, and its next start writes the micro-batch again: rows are neither lost nor doubled by that.
+    """
+    with _left_if_in_use(connection):
+        place = _lock(connection, schema, abandoned.name)
+        if abandoned.is_old or connection.execute(f"SELECT FROM {place} LIMIT 1".encode()).fetchone() is None:
+            connection.execute(f"DROP TABLE {place}".encode())
+        else:
+            connection.execute(f"COMMENT ON TABLE {place} IS '{_SEEN}{abandoned.now_s}'".encode())
+
+
+@contextmanager
+def _left_if_in_use(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Undo this block alone, without an error, when its table is in use, is gone, or is another user's."""
+    errors = library().errors
+    passed_over = (errors.LockNotAvailable, errors.UndefinedTable, errors.InsufficientPrivilege)
+    with suppress(*passed_over), connection.transaction():
+        yield
+
+
+def _lock(connection: psycopg.Connection[Any], schema: str, name: str) -> str:
+    """Keep everybody else off the table, at once or not at all; gives its name in a statement."""
+    place = f"{quoted(schema)}.{quoted(name)}"
+    connection.execute(f"LOCK TABLE {place} IN ACCESS EXCLUSIVE MODE NOWAIT".encode())
+    return place
+
+
+# --- the move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -298,7 +298,7 @@ def test_rows_and_ledger_are_restored_from_a_backup(job: LocalJob) -> None:
     with pytest.raises(ConfigError, match="lose records") as caught:
         job.drive(3)
     assert f'\'{{"orders": {{"0": {ROWS}}}}}\'' in str(caught.value)
-    job.query_id, job.done = "begun anew with these startingOffsets", 1
+    job.query_id, job.done = "begun again with these startingOffsets", 1
     job.drive(3)
     assert job.ids() == ALL
 
@@ -347,7 +347,7 @@ def test_a_new_query_begins_at_the_beginning(job: LocalJob, is_told: bool) -> No
 
 
 def test_a_source_topic_is_made_again(job: LocalJob) -> None:
-    """Its offsets begin anew, and none of its records is in the table."""
+    """Its offsets begin again at the start, and none of its records is in the table."""
     job.topic_ids = {SOURCE.topic: "first life"}
     job.drive(1)
     job.execute(f"UPDATE {job.table} SET id = -1 - id")
