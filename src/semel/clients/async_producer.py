@@ -28,7 +28,7 @@ from semel.clients.async_consumer import AsyncConsumer
 from semel.clients.delivery import Delivered, Failures, delivered, delivery_failure
 from semel.clients.failures import KafkaFailure
 from semel.clients.handing_out import batches_in_hand
-from semel.clients.library import open_refusal
+from semel.clients.library import log, open_refusal
 from semel.clients.producer import WAIT_MS_MAX, Exactly, Kind, Plain, Producer, Transactional
 from semel.clients.sending import SLICE_S, Headers, Payload, Sender
 from semel.clients.settings import Value
@@ -164,7 +164,12 @@ class ReportServer:
 
     def _serve(self) -> None:
         while not self._over.is_set():
-            self.producer.serve(SERVE_S)
+            try:
+                self.producer.serve(SERVE_S)
+            # Of a callback among the settings. Without this thread no send would ever get its result.
+            except BaseException:  # noqa: BLE001
+                log.exception("a callback of the producer failed; its reports are served on")
+                self._over.wait(SERVE_S)  # so that one that always fails does not take all of the processor
 
     def end(self) -> None:
         """Let all reports come, then end the producer and the thread."""

@@ -71,9 +71,14 @@ class Session:
                 because=because,
             )
 
-    def vacate(self) -> None:
-        """The transaction is over."""
-        self._owner = None
+    def is_of(self, owner: StoreTransaction) -> bool:
+        """Whether this transaction has the connection."""
+        return self._owner is owner
+
+    def vacate(self, owner: StoreTransaction) -> None:
+        """The transaction is over; one that was cut off lets go of nothing, since another may have it by now."""
+        if self._owner is owner:
+            self._owner = None
 
     def begin(self) -> object:
         """Begin, and say which transaction it is; a connection that broke since the last one is opened again."""
@@ -110,6 +115,9 @@ class Session:
                 self._connection.rollback()
             except Exception:  # noqa: BLE001 - each database has its own classes
                 self.disconnect()
+            except BaseException:  # a second Ctrl-C: nobody knows whether the first got as far as that
+                self.disconnect()
+                raise
 
     def disconnect(self) -> None:
         """Let the connection go; the next use opens another."""
@@ -120,8 +128,9 @@ class Session:
 
     def close(self) -> None:
         """Close; an open transaction is undone and refuses everything from now on."""
-        if self._owner is not None:
-            self._owner.cut_off()
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.cut_off()
         self.disconnect()
 
     def forked(self) -> None:

@@ -152,16 +152,16 @@ class StoreTransaction:
         """Begin."""
         if self._stage is not Stage.NOT_BEGUN:
             raise ConfigError(f"the transaction {self._stage.value}", you_want="another store.transaction(batch)")
-        self._session.occupy(self)
         try:
+            self._session.occupy(self)
             if self.batch.owner is not None:
                 self.batch.owner.confirm_topics()  # before anything is locked: the cluster may take its time
             self._identity = self._session.begin()
             self._go_to(Stage.OPEN)
             self._on_step(ClientStep.BEGUN)
         except BaseException as error:
-            self._undo()
-            self._session.vacate()
+            if self._session.is_of(self):
+                self._undo()
             if isinstance(error, Exception):
                 raise self.store.refusal(error, "the transaction cannot be begun") from None
             raise
@@ -180,10 +180,12 @@ class StoreTransaction:
                 self._commit()
                 is_kept = True
         finally:
-            if not is_kept:
-                self._undo()
-            self._go_to(Stage.ENDED)
-            self._session.vacate()
+            try:
+                if not is_kept:
+                    self._undo()
+            finally:
+                self._go_to(Stage.ENDED)
+                self._session.vacate(self)
         self._on_step(ClientStep.COMMITTED if is_kept else ClientStep.ABORTED)
         if is_kept and self.batch.owner is not None:
             self.batch.owner.settled(self.batch)
@@ -244,9 +246,16 @@ class StoreTransaction:
             ) from None
 
     def _undo(self) -> None:
-        if self.batch.owner is not None:
-            self.batch.owner.rewind(self.batch)
-        self._session.roll_back()
+        """Give the batch back and roll back. An interrupt skips none of it, or the store could not be used any more."""
+        try:
+            if self.batch.owner is not None:
+                self.batch.owner.rewind(self.batch)
+        finally:
+            if self._session.is_of(self):  # one that was cut off has no connection, and must not undo another's work
+                try:
+                    self._session.roll_back()
+                finally:
+                    self._session.vacate(self)
 
     def cut_off(self) -> None:
         """Refuse everything: the store was closed."""

@@ -21,17 +21,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semel.clients.failures import failure
-from semel.clients.library import confluent, make, never_free
+from semel.clients.interrupts import interrupts_put_off
+from semel.clients.library import confluent, fork_refusal, make, never_free
 from semel.clients.records import Life
-from semel.errors import BrokerError, Outcome
+from semel.errors import BrokerError, Outcome, SemelError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 3, 100
+UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, TIMED_OUT = 3, 100, -185
 HOPELESS = frozenset({29, 31, -169})  # authorization of the topic, of the cluster; authentication
 GONE_S_MAX = 5.0  # a new topic may be known to its leader first
-PAUSE_S = 0.05
+PAUSE_S, GRACE_S = 0.05, 0.5
 ASKING_SHARE, QUIET_S_MAX = 0.01, 0.2  # of the time, at most, in which somebody asks; and how long nobody asks
 SOCKET_MS = 5_000
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers before topic ids give
@@ -60,7 +61,7 @@ class TopicLives:
         self._wait_s_max = wait_s_max
         self._admin: Any = None
         self._cluster_id = ""
-        self._refusal: BrokerError | None = None
+        self._refusal: SemelError | None = None
         self._fetches = self._fetches_confirmed = 0
         self._quiet_until = -math.inf
         self._ahead: _Question | None = None
@@ -139,7 +140,8 @@ class TopicLives:
             raise failure(error.args[0], what, outcome=Outcome.DID_NOT_HAPPEN, next_command=AGAIN) from None
 
     def _ask(self, topics: list[str], wait_s_max: float) -> Mapping[str, Future[Any]]:
-        asked = self._admin.describe_topics(confluent().TopicCollection(topics), request_timeout=wait_s_max)
+        with interrupts_put_off():  # in the library's own code a Ctrl-C becomes a SystemError
+            asked = self._admin.describe_topics(confluent().TopicCollection(topics), request_timeout=wait_s_max)
         return cast("Mapping[str, Future[Any]]", asked)
 
     def _describe(
@@ -148,12 +150,21 @@ class TopicLives:
         """What the cluster says of these topics; `answers` are on their way. Ask again where that may help."""
         began, found = time.monotonic(), dict[str, Any]()
         while missing := [topic for topic in topics if topic not in found]:
+            left_s = max(began + wait_s_max - time.monotonic(), PAUSE_S)
             if not answers.keys() >= set(missing):
-                answers = self._ask(missing, wait_s_max)
+                answers = self._ask(missing, left_s)
             for topic in missing:
-                answer = answers[topic]
                 try:
-                    found[topic] = answer.result()  # has the limit of its request
+                    # A request has the same limit; one that was asked ahead has a later one.
+                    found[topic] = answers[topic].result(left_s + GRACE_S)
+                except TimeoutError:
+                    raise BrokerError(
+                        f"nobody says which topic {topic} is",
+                        code=TIMED_OUT,
+                        outcome=Outcome.DID_NOT_HAPPEN,
+                        because=f"no answer came within {wait_s_max:g} s",
+                        next_command=LATER,
+                    ) from None
                 except confluent().KafkaException as error:
                     cause = error.args[0]
                     limit_s = min(GONE_S_MAX if cause.code() == UNKNOWN_TOPIC else math.inf, wait_s_max)
@@ -171,7 +182,8 @@ class TopicLives:
         self._admin = None
 
     def forked(self) -> None:
-        """In a child process: the library's threads are not there."""
+        """In a child process: the library's threads are not there, and no answer comes."""
+        self._refusal, self._ahead = fork_refusal("consumer"), None
         if self._admin is not None:
             never_free(self._admin)
 

@@ -19,6 +19,7 @@ from semel.protocol.error_codes import ErrorCode
 from tests.features.clusters import SETTINGS, Kafka
 
 LEAST, MOST = Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE
+RESULT_S_MAX = 60
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,27 @@ def test_sends_are_delivered_without_anybody_asking(kafka: Kafka) -> None:
 
     assert asyncio.run(main()) == list(range(300))
     assert kafka.values(topic) == [str(number) for number in range(300)]
+
+
+def test_a_callback_that_fails_leaves_no_send_without_a_result(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
+    """It is called in the thread that serves the reports, which nobody else would."""
+    topic, told = kafka.topic(), asyncio.Event()
+
+    async def main() -> int | None:
+        loop = asyncio.get_running_loop()
+
+        def fail(_: str) -> None:
+            if not told.is_set():
+                loop.call_soon_threadsafe(told.set)
+                raise ValueError("the metrics are down")
+
+        settings = {"statistics.interval.ms": 10, "stats_cb": fail}
+        async with semel.AsyncProducer(kafka.bootstrap, guarantee=LEAST, settings=settings) as producer:
+            await told.wait()
+            return (await (await producer.send(topic, "x"))).offset
+
+    assert asyncio.run(asyncio.wait_for(main(), RESULT_S_MAX)) == 0
+    assert "a callback of the producer failed" in caplog.text
 
 
 def test_a_failed_delivery_is_raised_where_it_is_awaited(kafka: Kafka) -> None:

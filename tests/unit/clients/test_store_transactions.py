@@ -8,14 +8,17 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
+from typing import Any
 
 import psycopg.sql
 import pytest
 
 import semel
 from semel.clients.postgres_store import PostgresTransaction
+from semel.clients.records import Batch
 from semel.clients.statements import checked
 from semel.clients.steps import ClientStep
+from semel.clients.store_session import Connection
 from semel.clients.store_transaction import Stage, StoreTransaction
 from semel.clients.stores import Store
 from semel.errors import ConfigError, FencedError, Outcome, OutcomeUnknownError, SinkError
@@ -316,6 +319,57 @@ def test_an_interrupt_anywhere_leaves_no_half_and_the_store_goes_on(store: Store
     with next_work(store) as t:
         t.execute(INSERT)
     assert (standing(store)[A], results(store)) == (1, 1)
+
+
+class Interrupted:
+    """A connection whose rollback is interrupted: a second Ctrl-C."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def rollback(self) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("way", ["the rollback", "giving the batch back"])
+def test_a_second_interrupt_leaves_a_store_that_goes_on(store: Store, way: str) -> None:
+    standing(store)
+    work, owner = owned(store, (A, 0))
+
+    def interrupt(_: Batch) -> None:
+        raise KeyboardInterrupt
+
+    t = store.transaction(work).__enter__()
+    t.execute(INSERT)
+    if way == "the rollback":
+        store._session._connection = Interrupted(store._session.connection)
+    else:
+        owner.rewind = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        t.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    with another(store) as other, next_work(other) as t:  # nothing is locked
+        t.execute(INSERT)
+    with next_work(store) as t:
+        t.execute(INSERT)
+    assert (standing(store)[A], results(store)) == (2, 2)
+
+
+def test_a_transaction_that_was_cut_off_undoes_no_other(store: Store) -> None:
+    standing(store)
+    cut_off = store.transaction(owned(store, (A, 0))[0]).__enter__()
+    store.close()
+    later = store.transaction(owned(store, (B, 0))[0]).__enter__()
+    later.execute(INSERT)
+    with pytest.raises(ConfigError, match="its store was closed"):
+        cut_off.__exit__(None, None, None)
+    later.execute(INSERT)
+    with pytest.raises(ConfigError, match="another transaction of this store is open"):
+        store.forget("g", "t")
+    later.__exit__(None, None, None)
+    assert (standing(store), results(store)) == ({A: 0, B: 1}, 2)
 
 
 def in_child(work: Callable[[], None]) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import semel
 from semel.broker.runtime.intercept import After, DropRequest, DropResponse
 from semel.clients import group_commits, membership, topic_lives
 from semel.clients.records import Batch, Life
 from semel.clients.topic_lives import NO_ID, TopicLives, another_life, topic_id_of
-from semel.errors import BrokerError, Outcome
+from semel.errors import BrokerError, ConfigError, Outcome
 from semel.guarantee import Guarantee
 from tests.features.clusters import SETTINGS, Kafka
 from tests.support.waiting import eventually
@@ -185,6 +187,34 @@ def test_callbacks_stay_with_the_consumer(kafka: Kafka) -> None:
         consumer.commit()
         eventually(lambda: told or consumer.next_batch(RECORDS, 20), what="figures of the consumer")
     assert not [one for one in told if '"type":"producer"' in one.replace(" ", "")]
+
+
+def test_one_limit_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that was sent ahead ends later than this wait; it may not be asked again with the whole limit."""
+    lives, limits, now = TopicLives({"bootstrap.servers": "127.0.0.1:1"}, 5), list[float](), [100.0]
+    lives.known = {"t": Life("id", "cluster")}
+
+    def ask(topics: list[str], wait_s_max: float) -> dict[str, Future[object]]:
+        limits.append(wait_s_max)
+        answer: Future[object] = Future()
+        now[0] += 3  # of which nothing comes
+        answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return dict.fromkeys(topics, answer)
+
+    monkeypatch.setattr(lives, "_ask", ask)
+    monkeypatch.setattr("semel.clients.topic_lives.time.monotonic", lambda: now[0])
+    with pytest.raises(BrokerError, match="nobody says which topic t is") as refused:
+        lives.confirm()
+    assert refused.value.outcome is Outcome.DID_NOT_HAPPEN
+    assert limits == [5, 2]
+
+
+def test_in_a_forked_child_nobody_answers() -> None:
+    lives = TopicLives({"bootstrap.servers": "127.0.0.1:1"}, 1)
+    lives.known = {"t": Life("id", "cluster")}
+    lives.forked()
+    with pytest.raises(ConfigError, match="was made in another process"):
+        lives.confirm()
 
 
 def test_a_member_without_partitions_asks_nobody() -> None:
