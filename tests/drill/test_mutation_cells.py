@@ -10,6 +10,7 @@ from semel.drill.cells import CELLS, Cell, Observed, chosen_cells, judge
 from semel.drill.damage.running import run_rule
 from semel.drill.running import run_cell
 from semel.drill.stories import STORIES, STORY_OF
+from semel.drill.story import Story
 from semel.drill.story_ways import NAMES, STORY_WAY
 from semel.guarantee import Guarantee
 from semel.history import Verdict
@@ -74,3 +75,18 @@ def test_the_page_has_every_mutation_and_every_mistake() -> None:
 def test_every_cell_that_is_named_is_there() -> None:
     for cell in {row.cell for row in (*TRANSACTION_ROWS, *REPLICATION_ROWS)} | {one.cell for one in MISTAKES}:
         assert cell.startswith("S0") or chosen_cells([cell])
+
+
+def test_a_newcomer_that_says_nothing_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that no cluster gives ends a thread without a word to the story."""
+    go_on = Story.go_on
+
+    def silent(story: Story, topic: str, value: str, name: str | None = None) -> None:
+        go_on(story, topic, value, name)
+        if name == "shop 0":
+            story.wanted.remove(value)
+            story.maybe.add(value)
+
+    monkeypatch.setattr(Story, "go_on", silent)
+    observed = STORY_OF["two newcomers"].run(tmp_path)
+    assert judge(Guarantee.EXACTLY_ONCE, observed) == (Verdict.UNKNOWN, "shop 0 ended without an answer")

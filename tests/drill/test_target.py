@@ -15,6 +15,8 @@ import pytest
 from semel.cli import main
 from semel.cli.exit_code import ExitCode
 from semel.drill.target import KINDS, Target, read_target
+from semel.drill.target_run import Program
+from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
 from semel.guarantee import Guarantee
 from tests.support.waiting import eventually
@@ -94,6 +96,30 @@ def test_offsets_apart_from_results(
     assert (folder / "schedule.jsonl").read_text().splitlines() == drawn
     (noted,) = (json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines())
     assert noted["verdict"] == verdict
+
+
+def test_a_program_that_was_not_killed_as_often_as_asked_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes nothing for so long that the drill stops waiting for the middle of its work."""
+    monkeypatch.setattr("semel.drill.target_run.KILL_S_MAX", 0.5)
+    target = written(tmp_path, [str(PROGRAMS / "slow_batches.py")], guarantee="at_least_once")
+    # Felt whatever the program does.
+    Path(target).write_text(Path(target).read_text().replace('"lose-response", ', ""))
+    code, found = run(target, tmp_path, capsys)
+    assert found["observed"]["lost"] == 0
+    assert sum(found["fired"].values()) > 0, "other faults were felt"
+    assert (found["verdict"], found["reason"]) == ("UNKNOWN", "killed 0 of 1 times")
+    assert code == ExitCode.UNKNOWN
+
+
+def test_a_program_that_has_ended_by_itself_was_not_killed(tmp_path: Path) -> None:
+    target = read_target(Path(written(tmp_path, ["-c", ""])))
+    with Cluster(brokers=1) as cluster, (tmp_path / "log").open("wb") as log:
+        program = Program(target, cluster, log.fileno())
+        eventually(lambda: not program.is_running, 60, what="it has ended")
+        assert not program.kill()
+        program.end()
 
 
 @pytest.mark.full

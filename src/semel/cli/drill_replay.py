@@ -11,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -144,7 +145,7 @@ def _stages(options: argparse.Namespace) -> Iterator[Callable[[Point], Stage]]:
         parse_place(side)  # wrong ones are refused before anything is started
 
     def audit(left: str, rights: Sequence[str]) -> Audited:
-        return _audit(left, rights, options)
+        return audit_of(left, rights, options)
 
     if options.embedded:
         from semel.engine.embedded import Cluster
@@ -176,8 +177,8 @@ def _places(options: argparse.Namespace) -> Places:
     )
 
 
-def _audit(left: str, rights: Sequence[str], options: argparse.Namespace) -> Audited:
-    """In a process of its own: Spark's settings there are the audit's, not the job's."""
+def audit_of(left: str, rights: Sequence[str], options: argparse.Namespace) -> Audited:
+    """Audit in a process of its own: Spark's settings there are the audit's, not the job's."""
     from semel.drill.replay import Audited
 
     narrate("auditing the output")
@@ -190,35 +191,48 @@ def _audit(left: str, rights: Sequence[str], options: argparse.Namespace) -> Aud
     if done.returncode not in (ExitCode.HELD, ExitCode.BROKEN, ExitCode.UNKNOWN):
         raise EnvironmentFailure("the output cannot be audited", because=done.stderr.strip()[-1000:])
     report = json.loads(done.stdout)
-    counts = dict.fromkeys(KINDS, 0)
+    counts, unproven = Counter(dict.fromkeys(KINDS, 0)), Counter[str]()
+    is_whole, reasons = True, []
     for comparison in report["comparisons"]:
         for finding in comparison["findings"]:
-            kind = finding["kind"].lower()
             # A kind without a column of its own still breaks the verdict.
-            counts[kind] = counts.get(kind, 0) + finding["count"]
-    return Audited(anomalies=counts, is_whole=report["verdict"].upper() != "UNKNOWN")
+            (counts if finding["proven"] else unproven)[finding["kind"].lower()] += finding["count"]
+        reasons += [one["text"] for one in comparison["incomplete"]]
+        # Not the verdict alone: BROKEN may be the doing of what was there before the strike, and goes before UNKNOWN.
+        is_whole = is_whole and comparison["verdict"].upper() != "UNKNOWN" and not comparison["incomplete"]
+    return Audited(anomalies=counts, unproven=+unproven, is_whole=is_whole, reason="; ".join(dict.fromkeys(reasons)))
 
 
 def verdict_of(struck: Struck) -> ExitCode:
-    """Broken by any anomaly; held only if it was struck and the audit could tell."""
+    """Broken by any anomaly that is proven; held only if it was struck and the audit could tell."""
     if any(struck.anomalies.values()):
         return ExitCode.BROKEN
-    return ExitCode.HELD if struck.times and struck.is_whole else ExitCode.UNKNOWN
+    return ExitCode.HELD if struck.times and struck.is_whole and not _unproven(struck) else ExitCode.UNKNOWN
 
 
-def _told(struck: Struck) -> str:
+def _unproven(struck: Struck) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in struck.unproven.items() if count)
+
+
+def told(struck: Struck) -> str:
+    """The verdict, why it is not clear, and what of the counts may not be the strike's doing."""
     if not struck.applies:
         return f"{DOES_NOT_APPLY}: {struck.reason}"
     verdict = verdict_of(struck)
-    if verdict is not ExitCode.UNKNOWN:
-        return verdict.name
-    if struck.times:
-        return f"{verdict.name}: the output cannot be judged"
-    return f"{verdict.name}: not reached; {struck.reason}"
+    parts = [verdict.name]
+    if verdict is ExitCode.UNKNOWN and struck.times:
+        parts = [f"{verdict.name}: the output cannot be judged{f': {struck.reason}' if struck.reason else ''}"]
+    elif verdict is ExitCode.UNKNOWN:
+        parts = [f"{verdict.name}: not reached", struck.reason]
+    if struck.doubt:
+        parts.append(struck.doubt)
+    if unproven := _unproven(struck):
+        parts.append(f"not proven: {unproven}")
+    return "; ".join(parts)
 
 
 def _line(struck: Struck) -> list[str | int]:
-    return [str(struck.point), struck.times, *(struck.anomalies.get(kind, 0) for kind in KINDS), _told(struck)]
+    return [str(struck.point), struck.times, *(struck.anomalies.get(kind, 0) for kind in KINDS), told(struck)]
 
 
 def _as_json(struck: Struck) -> dict[str, object]:
@@ -228,6 +242,8 @@ def _as_json(struck: Struck) -> dict[str, object]:
         "applies": struck.applies,
         "times": struck.times,
         "anomalies": dict(struck.anomalies),
+        "unproven": dict(struck.unproven),
+        "doubt": struck.doubt,
         "verdict": verdict_of(struck).name if struck.applies else "DOES_NOT_APPLY",
         "reason": struck.reason,
     }

@@ -238,6 +238,8 @@ class Observed:
     fired: dict[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     reason: str = ""
+    missed: str = ""
+    """What was asked for and not done to the program: nothing can be HELD then, and what was counted stays proven."""
     broken: str = ""
     """A promise that is no count and was not kept: work that does not go on, a driver that was replaced and does."""
     seconds: float = 0.0
@@ -252,6 +254,7 @@ class Observed:
         fired: dict[str, int],
         errors: Sequence[str],
         reason: str,
+        missed: str = "",
         broken: str = "",
     ) -> Observed:
         """Count value by value: a loss and a duplicate would cancel in a total."""
@@ -265,6 +268,7 @@ class Observed:
             fired=fired,
             errors=tuple(errors),
             reason=reason,
+            missed=missed,
             broken=broken,
         )
 
@@ -273,6 +277,8 @@ class Observed:
         """Why this has shown nothing; empty when it has."""
         if self.reason:
             return self.reason
+        if self.missed:
+            return self.missed
         if not self.fired or not all(self.fired.values()):
             return "the fault was not felt"
         return "" if self.arrived else "nothing was committed"

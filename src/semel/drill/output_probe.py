@@ -37,6 +37,9 @@ class Probe(Protocol):
     def look(self) -> Mark:
         """As it is now; an output that is not there yet is empty."""
 
+    def has_open_transaction(self) -> bool:
+        """Whether rows are there that no reader of committed rows sees before a transaction has ended."""
+
     def close(self) -> None:
         """Let go of connections."""
 
@@ -59,6 +62,10 @@ class FolderProbe:
                     found.add((path, os.stat(path).st_size))  # noqa: PTH116
         return Mark(frozenset(found), is_half_written)
 
+    def has_open_transaction(self) -> bool:
+        """Files have none."""
+        return False
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -70,20 +77,31 @@ class TopicProbe:
     bootstrap: str
     topic: str
     _client: Any = field(init=False)
+    _committed: Any = field(init=False)
 
     def __post_init__(self) -> None:
         """Connect."""
-        self._client = make(
-            "Consumer", {"bootstrap.servers": self.bootstrap, "group.id": "semel-drill-replay", "log_level": 3}
-        )
+        # For a reader of committed records, which is the default, a partition ends where the first open transaction
+        # begins: rows that tasks have written would not be seen.
+        self._client = self._connected("read_uncommitted")
+        self._committed = self._connected("read_committed")
+
+    def _connected(self, isolation: str) -> Any:
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "semel-drill-replay", "log_level": 3}
+        return make("Consumer", {**settings, "isolation.level": isolation})
 
     def look(self) -> Mark:
         """Ask the cluster where each partition ends."""
+        ends = self._ends(self._client)
+        # An empty topic and one that is not there look the same: nothing was written to either.
+        return Mark(ends if any(ends) else ())
+
+    def _ends(self, client: Any) -> tuple[int, ...]:
         library = confluent()
         try:
-            described = self._client.list_topics(self.topic, timeout=ASK_S_MAX).topics[self.topic]
-            ends = tuple(
-                self._client.get_watermark_offsets(library.TopicPartition(self.topic, number), ASK_S_MAX)[1]
+            described = client.list_topics(self.topic, timeout=ASK_S_MAX).topics[self.topic]
+            return tuple(
+                client.get_watermark_offsets(library.TopicPartition(self.topic, number), ASK_S_MAX)[1]
                 for number in sorted(described.partitions)
             )
         except library.KafkaException as error:
@@ -92,12 +110,17 @@ class TopicProbe:
                 because=str(error),
                 you_want="a cluster that answers, as semel audit needs it too",
             ) from None
-        # An empty topic and one that is not there look the same: nothing was written to either.
-        return Mark(ends if any(ends) else ())
+
+    def has_open_transaction(self) -> bool:
+        """Whether a reader of committed records comes to an end before the log does."""
+        # In this order: what is written in between does not look like a transaction.
+        ends = self._ends(self._client)
+        return any(seen < end for seen, end in zip(self._ends(self._committed), ends, strict=False))
 
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
+        self._committed.close()
 
 
 @dataclass(slots=True)
@@ -127,6 +150,10 @@ class TableProbe:
                 you_want="SEMEL_JDBC_USER and SEMEL_JDBC_PASSWORD in the environment, as semel audit reads them",
             ) from None
         return Mark(rows)
+
+    def has_open_transaction(self) -> bool:
+        """A server ends the transaction of a client that has died."""
+        return False
 
     def close(self) -> None:
         """Disconnect."""

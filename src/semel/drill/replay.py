@@ -13,10 +13,12 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from semel.audit.finding import Kind
 from semel.drill.commands import RunningCommand, last_lines
 from semel.drill.output_probe import Mark, Probe
 from semel.drill.replay_points import Checkpoint, Point, Sight
@@ -26,6 +28,10 @@ from semel.world.rng import Rng, SeededRng
 # A quick micro-batch takes some tens of milliseconds from its plan to its commit.
 PAUSE_S = 0.005
 TRIES = 3  # for each kill
+# A producer's transaction is ended a minute after it has died, unless its settings say otherwise, and a coordinator
+# looks every ten seconds.
+TRANSACTION_S_MAX = 90.0
+TRANSACTION_PAUSE_S = 0.5
 SETTLED_LOOKS = 3  # an output that looks the same so often in a row has stopped changing
 
 Counts = Mapping[str, int]
@@ -38,23 +44,33 @@ class Struck:
     point: Point
     times: int
     anomalies: Counts
+    """What is proven."""
     is_whole: bool
     """Whether the audit could tell."""
+    unproven: Counts = field(default_factory=dict)
+    """What else was counted: it may be due to a side that is not complete."""
+    doubt: str = ""
+    """What of the anomalies may be older than the strike."""
     reason: str = ""
-    """Why it was not reached."""
+    """Why it was not reached, or why the audit could not tell."""
     applies: bool = True
     """Whether such a point exists in this query at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """What an audit counted, kind by kind; `is_whole` unless a side was not complete."""
+    """What an audit counted, kind by kind; `is_whole` unless a side was not complete, with the reason then."""
 
     anomalies: Counts
     is_whole: bool
+    unproven: Counts = field(default_factory=dict)
+    reason: str = ""
 
 
 NOTHING = Audited(anomalies={}, is_whole=True)
+# What is wrong with rows that an output has is there in the next audit again, and is subtracted. What an output lacks
+# never is: before the strike it may have been input that the query had not read yet, and that the strike then lost.
+STAYS = frozenset({Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED, Kind.REORDERED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +81,8 @@ class Stage:
     checkpoint: Path
     outputs: Sequence[Probe | None]
     audit: Callable[[], Audited]
+    sides: tuple[str, ...] = ()
+    """What it audits."""
     environment: Mapping[str, str] = field(default_factory=dict)
     feed: Callable[[], None] = lambda: None
     """Brings new input, where semel makes it."""
@@ -85,27 +103,31 @@ class Replay:
     def run(self) -> list[Struck]:
         """Strike at every point; each job is left at the end of its input."""
         found = []
-        before: dict[Path, Audited] = {}
+        before: dict[tuple[Path, tuple[str, ...]], Audited] = {}
         for point in self.points:
             if reason := self._cannot_apply(point):
                 found.append(_not_struck(point, reason, applies=False))
                 continue
             stage = self.stage_of(point)
             checkpoint = Checkpoint(stage.checkpoint)
-            # What was wrong before the first strike is not the strike's doing.
-            if stage.checkpoint not in before:
-                before[stage.checkpoint] = NOTHING
+            # What was wrong before the first strike is not the strike's doing. Points may share a checkpoint and have
+            # an output each: what one output has says nothing about another.
+            place = (stage.checkpoint, stage.sides)
+            if place not in before:
+                before[place] = NOTHING
                 if checkpoint.committed():
                     self.narrate("auditing what is there already")
-                    before[stage.checkpoint] = stage.audit()
+                    before[place] = stage.audit()
             run = _StageRun(self, stage, checkpoint, point)
             try:
-                struck, before[stage.checkpoint] = run.strike(before[stage.checkpoint])
+                struck, before[place] = run.strike(before[place])
             finally:
                 run.close()
             if checkpoint.committed():
                 self._keeps_state = checkpoint.keeps_state()
-            if reason := self._cannot_apply(point):
+            # A query that was killed before this was known may have been damaged all the same.
+            is_harmless = struck.is_whole and not any(struck.anomalies.values())
+            if is_harmless and (reason := self._cannot_apply(point)):
                 struck = _not_struck(point, reason, applies=False)
             found.append(struck)
         return found
@@ -116,6 +138,25 @@ class Replay:
 
 def _not_struck(point: Point, reason: str, *, applies: bool = True) -> Struck:
     return Struck(point=point, times=0, anomalies={}, is_whole=True, reason=reason, applies=applies)
+
+
+def _both(audited: Audited) -> Counts:
+    return Counter(audited.anomalies) + Counter(audited.unproven)
+
+
+def _more(after: Counts, before: Counts) -> Counts:
+    """What was counted beyond what was there before the strike, and in full where that is not known."""
+    return {kind: max(0, count - (before.get(kind, 0) if kind in STAYS else 0)) for kind, count in after.items()}
+
+
+def _doubt(after: Audited, before: Audited) -> str:
+    """Which of the proven anomalies may be older than the strike, and are counted as its doing all the same."""
+    told = []
+    for kind, count in _more(after.anomalies, before.anomalies).items():
+        older = before.unproven.get(kind, 0) if kind in STAYS else _both(before).get(kind, 0)
+        if shared := min(count, older):
+            told.append(f"{shared} {kind}")
+    return f"up to {', '.join(told)} may be older than the strike" if told else ""
 
 
 class _StageRun:
@@ -138,11 +179,33 @@ class _StageRun:
         # A kill that missed its point may have done damage all the same.
         if not times and not self._kills:
             return _not_struck(point, "there was no micro-batch to strike"), before
+        self._wait_for_transactions()
         after = stage.audit()
-        # An audit counts the whole output. What it counted before this strike is not its doing.
-        more = {kind: max(0, count - before.anomalies.get(kind, 0)) for kind, count in after.anomalies.items()}
-        reason = "" if times else f"killed {self._kills} times, each time a moment too early or too late"
-        return Struck(point=point, times=times, anomalies=more, is_whole=after.is_whole, reason=reason), after
+        reason = after.reason if times else f"killed {self._kills} times, each time a moment too early or too late"
+        struck = Struck(
+            point=point,
+            times=times,
+            anomalies=_more(after.anomalies, before.anomalies),
+            is_whole=after.is_whole,
+            unproven=_more(after.unproven, _both(before)),
+            doubt=_doubt(after, before),
+            reason=reason,
+        )
+        return struck, after
+
+    def _wait_for_transactions(self) -> None:
+        """Wait until no transaction of a killed life is open: until then, its rows and all behind them are not read."""
+        outputs = [one for one in self._stage.outputs if one is not None]
+        deadline = time.monotonic() + TRANSACTION_S_MAX
+        is_told = False
+        while any(one.has_open_transaction() for one in outputs):
+            if not is_told:
+                self._replay.narrate(f"waiting for a transaction that is open, {TRANSACTION_S_MAX:.0f} s at most")
+                is_told = True
+            if time.monotonic() > deadline:
+                self._replay.narrate("the transaction is still open; the audit cannot see what is in it and behind it")
+                return
+            time.sleep(TRANSACTION_PAUSE_S)
 
     def close(self) -> None:
         """Close the connections to the outputs."""

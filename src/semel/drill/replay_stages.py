@@ -175,5 +175,6 @@ def staged(
         checkpoint=Path(checkpoint),
         outputs=outputs,
         audit=lambda: audit(filled.left, filled.rights),
+        sides=(filled.left, *filled.rights),
         environment={CHECKPOINT: checkpoint, OUTPUT: words.get("output", ""), **(environment or {})},
     )

@@ -31,6 +31,7 @@ from semel.drill.story import (
     move,
     wait_at_most,
 )
+from semel.errors import EnvironmentFailure
 from semel.protocol.coordinator_partition import TRANSACTION_TOPIC
 from semel.protocol.error_codes import ErrorCode
 from semel.protocol.record_batch import DraftRecord, decode_records, encode_batch, iter_headers
@@ -108,6 +109,9 @@ def two_newcomers(story: Story) -> None:
     cluster.disarm(held)
     for thread in threads:
         thread.join()
+    # What a thread was told ends with it: whoever neither wrote nor is stuck has shown nothing.
+    if not story.stuck and (silent := {first, second} - set(story.wanted)):
+        raise EnvironmentFailure(f"{', '.join(sorted(silent))} ended without an answer")
     story.read(STATUS)
 
 

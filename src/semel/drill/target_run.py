@@ -62,7 +62,7 @@ class TargetRun:
             Cluster(brokers=BROKERS, topics=topics, config=CONFIG, data=logs / "cluster") as cluster,
         ):
             wait_in_sync(cluster)
-            program = _Program(self.target, cluster, log.fileno())
+            program = Program(self.target, cluster, log.fileno())
             try:
                 reason = self._break(cluster, program, log.fileno())
             finally:
@@ -70,9 +70,11 @@ class TargetRun:
                 self.starts = program.starts
             found = Counter(self._arrived(cluster))
         fired = {**self.fired, **({KILL_PROGRAM: self.kills} if self.kills else {})}
-        return Observed.count(self.sent, found, fired=fired, errors=[], reason=reason)
+        asked = sum(one.kill_after > 0 for one in self.rounds)
+        missed = f"killed {self.kills} of {asked} times" if self.kills < asked else ""
+        return Observed.count(self.sent, found, fired=fired, errors=[], reason=reason, missed=missed)
 
-    def _break(self, cluster: Cluster, program: _Program, log: int) -> str:
+    def _break(self, cluster: Cluster, program: Program, log: int) -> str:
         """The three parts; why there is nothing to judge, if there is not."""
         self.narrate("steady state: the program works, nothing is broken")
         self._send(cluster, 0)
@@ -98,15 +100,15 @@ class TargetRun:
             return f"the program has not caught up {self.target.steady_s_max:.0f} s after everything was mended"
         return ""
 
-    def _play(self, cluster: Cluster, program: _Program, one: Round, before: int) -> None:
+    def _play(self, cluster: Cluster, program: Program, one: Round, before: int) -> None:
         """Play the faults, and kill the program when its output is so much longer than `before`."""
         begun = time.monotonic()
         is_killed = not one.kill_after
         with played(cluster, one.schedule) as playing:
             while True:
                 program.keep_running()
-                if not is_killed and _output_end(cluster, self.target) - before >= one.kill_after:
-                    program.kill()
+                # A program that has ended by itself is killed in its next life.
+                if not is_killed and _output_end(cluster, self.target) - before >= one.kill_after and program.kill():
                     self.kills += 1
                     is_killed = True
                 # A program that a fault holds up, or that loses records, may never come so far.
@@ -124,7 +126,7 @@ class TargetRun:
         send_ids(cluster, topic.name, ids, partitions=topic.partitions, value=self.target.value)
         self.sent += ids
 
-    def _comes_out(self, cluster: Cluster, program: _Program, part: int) -> bool:
+    def _comes_out(self, cluster: Cluster, program: Program, part: int) -> bool:
         """Wait until everything of one part has arrived."""
         wanted, deadline = set(ids_of(part, self.target.records)), time.monotonic() + self.target.steady_s_max
         while not wanted <= set(self._arrived(cluster)):
@@ -138,7 +140,7 @@ class TargetRun:
         return arrived_ids(cluster, self.target.target.name, partitions=self.target.target.partitions)
 
 
-class _Program:
+class Program:
     """The user's program, started again whenever it ends."""
 
     def __init__(self, target: Target, cluster: Cluster, log: int) -> None:
@@ -160,16 +162,24 @@ class _Program:
 
     def keep_running(self) -> None:
         """Start it again, a moment after it has ended."""
-        if self._running.process.poll() is None:
+        if self.is_running:
             return
         self._running.kill()  # what it has left behind in its group
         self._ended_at = self._ended_at or time.monotonic()
         if time.monotonic() - self._ended_at >= RESTART_PAUSE_S:
             self._running, self._ended_at = self._start(), 0.0
 
-    def kill(self) -> None:
-        """SIGKILL."""
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._running.process.poll() is None
+
+    def kill(self) -> bool:
+        """SIGKILL; False if it had ended by itself."""
+        if not self.is_running:
+            return False
         self._running.kill()
+        return True
 
     def end(self) -> None:
         """For good."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from semel.cli import main
+from semel.cli import drill_replay, main
 from semel.cli.drill_progress import Progress
 from semel.cli.drill_replay import verdict_of
 from semel.cli.drill_rules import RuleCell
 from semel.cli.exit_code import ExitCode
 from semel.drill.damage import running
 from semel.drill.damage.records import Damage
-from semel.drill.replay import Struck
+from semel.drill.replay import Audited, Struck
 from semel.drill.replay_points import Point
 from semel.errors import EnvironmentFailure
 
@@ -159,3 +162,59 @@ def test_a_replay_that_could_show_nothing(
 def test_the_verdict_of_a_point(times: int, lost: int, is_whole: bool, verdict: ExitCode) -> None:
     struck = Struck(point=Point.FORGOTTEN, times=times, anomalies={"lost": lost}, is_whole=is_whole)
     assert verdict_of(struck) is verdict
+
+
+def audited(monkeypatch: pytest.MonkeyPatch, verdict: str, *comparisons: dict[str, Any]) -> Audited:
+    """What is made of this report of an audit."""
+    report = {"verdict": verdict, "comparisons": [{"findings": [], "incomplete": [], **one} for one in comparisons]}
+    done = subprocess.CompletedProcess([], ExitCode[verdict], stdout=json.dumps(report), stderr="")
+    monkeypatch.setattr("semel.cli.drill_replay.subprocess.run", lambda *_, **__: done)
+    return drill_replay.audit_of("left", ["right"], argparse.Namespace(audit=[], embedded=True))
+
+
+def finding(kind: str, count: int, *, proven: bool) -> dict[str, object]:
+    return {"kind": kind, "count": count, "proven": proven, "examples": []}
+
+
+OPEN = {"side": "right", "gap": "open_transaction", "text": "a transaction is open"}
+
+
+def test_a_count_that_is_not_proven_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    unproven = {"verdict": "UNKNOWN", "findings": [finding("lost", 20, proven=False)], "incomplete": [OPEN]}
+    found = audited(monkeypatch, "UNKNOWN", unproven)
+    assert (found.anomalies["lost"], found.unproven["lost"], found.is_whole) == (0, 20, False)
+    struck = Struck(
+        point=Point.WRITING,
+        times=1,
+        anomalies=found.anomalies,
+        unproven=found.unproven,
+        is_whole=found.is_whole,
+        reason=found.reason,
+    )
+    assert verdict_of(struck) is ExitCode.UNKNOWN
+    words = drill_replay.told(struck)
+    assert words == "UNKNOWN: the output cannot be judged: a transaction is open; not proven: 20 lost"
+
+
+def test_a_proven_count_beside_an_unproven_one_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = [finding("lost", 20, proven=False), finding("duplicated", 2, proven=True)]
+    found = audited(monkeypatch, "BROKEN", {"verdict": "BROKEN", "findings": findings, "incomplete": [OPEN]})
+    assert (found.anomalies["duplicated"], found.unproven["lost"], found.is_whole) == (2, 20, False)
+    struck = Struck(
+        point=Point.WRITING, times=1, anomalies=found.anomalies, unproven=found.unproven, is_whole=found.is_whole
+    )
+    assert drill_replay.told(struck) == "BROKEN; not proven: 20 lost"
+
+
+def test_an_old_anomaly_does_not_hide_that_a_side_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report is BROKEN by what was there before; what the strike did is not known."""
+    old = {"verdict": "BROKEN", "findings": [finding("duplicated", 2, proven=True)]}
+    assert audited(monkeypatch, "BROKEN", old).is_whole
+    assert not audited(monkeypatch, "BROKEN", old | {"incomplete": [OPEN]}).is_whole
+    assert not audited(monkeypatch, "BROKEN", old, {"verdict": "UNKNOWN"}).is_whole
+
+
+def test_a_loss_that_may_be_older_is_told_as_that() -> None:
+    struck = Struck(point=Point.WRITING, times=1, anomalies={"lost": 2}, is_whole=True, doubt="up to 2 lost may be old")
+    assert verdict_of(struck) is ExitCode.BROKEN
+    assert drill_replay.told(struck) == "BROKEN; up to 2 lost may be old"

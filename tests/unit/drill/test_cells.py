@@ -64,6 +64,9 @@ def seen(lost: int = 0, duplicated: int = 0, *, arrived: int = 10, unexpected: i
         (EXACTLY, replace(seen(), broken="work did not go on"), None, Verdict.BROKEN),
         (EXACTLY, replace(seen(arrived=0, reason="nobody leads"), broken="work did not go on"), None, Verdict.BROKEN),
         (MOST, replace(seen(), fired={}), LOST, Verdict.UNKNOWN),
+        # A strike that was left out shakes nothing that was counted.
+        (EXACTLY, replace(seen(), missed="killed 1 of 2 times"), None, Verdict.UNKNOWN),
+        (EXACTLY, replace(seen(lost=1), missed="killed 1 of 2 times"), None, Verdict.BROKEN),
     ],
 )
 def test_the_verdict(guarantee: Guarantee, observed: Observed, certain: Anomaly | None, verdict: Verdict) -> None:

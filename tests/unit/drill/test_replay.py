@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from semel.cli.drill_replay import verdict_of
+from semel.cli.exit_code import ExitCode
 from semel.drill.commands import RunningCommand
 from semel.drill.output_probe import FolderProbe, Mark
-from semel.drill.replay import Audited, Replay, Stage, Struck
-from semel.drill.replay_points import Point
+from semel.drill.replay import Audited, Replay, Stage, Struck, _StageRun
+from semel.drill.replay_points import Checkpoint, Point
 from semel.errors import ConfigError, EnvironmentFailure
 
 MICRO_BATCHES = 4
-# Writes a line for each micro-batch into each output: again and again, or only if it is not there. It stands still
-# behind the step that `stalls` names, as often as it has letters, so that it is seen there.
+# Writes a line for each micro-batch into each output: again and again, only if it is not there, or never for a plan
+# that an earlier life has made (`skip`). It stands still behind the step that `stalls` names, as often as it has
+# letters, so that it is seen there.
 JOB = """
 import signal, sys
 from pathlib import Path
@@ -52,6 +56,8 @@ for number in range(4):
     for name in outputs:
         place = folder / name
         place.mkdir(exist_ok=True)
+        if mode == "skip" and not is_new:
+            continue
         lines = "".join(path.read_text() for path in place.iterdir())
         if mode == "append" or f"{number};" not in lines:
             stalled = is_new and (step("writing") if name == outputs[-1] else step("between"))
@@ -99,7 +105,7 @@ def replay(
     def audit() -> Audited:
         lost = doubled = 0
         for output in outputs:
-            texts = [path.read_text() for path in (folder / output).iterdir()]
+            texts = [path.read_text() for path in (folder / output).glob("*")]
             seen = Counter(number for text in texts for number in text.split(";") if number)
             lost += sum(str(number) not in seen for number in range(MICRO_BATCHES))
             doubled += seen.total() - len(seen)
@@ -197,6 +203,121 @@ def test_what_was_there_before_is_nobodys_fault(tmp_path: Path) -> None:
     planned, forgotten = job.run()
     assert planned.times == 0
     assert counted(forgotten) == (1, 0, 1)
+
+
+def begun(folder: Path, done: str = "0;") -> None:
+    """Leave what an earlier life has left that has done the first micro-batch."""
+    for name, text in (("checkpoint/offsets/0", ""), ("checkpoint/commits/0", ""), ("rows/0-0", done)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def test_a_loss_is_told_in_full_although_more_was_waiting_before(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (planned,) = replay(tmp_path, "skip", Point.PLANNED, stalls="planned xx").run()
+    assert counted(planned) == (2, 2, 0)
+    assert verdict_of(planned) is ExitCode.BROKEN
+    assert planned.doubt == "up to 2 lost may be older than the strike"
+
+
+def test_what_was_waiting_and_arrived_is_no_loss(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (planned,) = replay(tmp_path, "once", Point.PLANNED, stalls="planned xx").run()
+    assert counted(planned) == (2, 0, 0)
+    assert verdict_of(planned) is ExitCode.HELD
+    assert not planned.doubt
+
+
+def test_a_loss_of_an_earlier_point_is_never_subtracted(tmp_path: Path) -> None:
+    points = (Point.PLANNED, Point.FORGOTTEN)
+    planned, forgotten = replay(tmp_path, "skip", *points, stalls="planned xx").run()
+    assert counted(planned) == (2, 2, 0)
+    assert not planned.doubt
+    assert counted(forgotten) == (1, 2, 0)
+    assert forgotten.doubt == "up to 2 lost may be older than the strike"
+
+
+def test_what_one_output_has_is_not_subtracted_from_another(tmp_path: Path) -> None:
+    """One checkpoint, and an output for each point."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "3-0").write_text("3;")
+    job = replay(tmp_path, "append", Point.FORGOTTEN, Point.FORGOTTEN)
+    stages = iter(
+        replace(replay(tmp_path, "append", outputs=(name,)).stage_of(Point.FORGOTTEN), sides=("input", name))
+        for name in ("rows", "more")
+    )
+    job.stage_of = lambda _: next(stages)
+    assert [one.anomalies["duplicated"] for one in job.run()] == [1, 1]
+
+
+def test_a_count_that_was_not_proven_before_hides_nothing(tmp_path: Path) -> None:
+    begun(tmp_path)
+    audits = iter(
+        [
+            Audited(anomalies={"duplicated": 1}, unproven={"unexpected": 5}, is_whole=False),
+            Audited(anomalies={"duplicated": 3, "unexpected": 5}, unproven={"altered": 2}, is_whole=False),
+        ]
+    )
+    job = replay(tmp_path, "once", Point.PLANNED, stalls="planned xx")
+    stage = replace(job.stage_of(Point.PLANNED), audit=lambda: next(audits))
+    job.stage_of = lambda _: stage
+    (planned,) = job.run()
+    assert planned.anomalies == {"duplicated": 2, "unexpected": 5}
+    assert planned.unproven == {"altered": 2}
+    assert planned.doubt == "up to 5 unexpected may be older than the strike"
+
+
+def test_damage_at_a_point_that_does_not_apply_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a query keeps state is known when it has run; until then it is killed as if it did."""
+    job = replay(tmp_path, "append", Point.STATE)
+    run_to_end = _StageRun._run_to_end
+
+    def miss(run: _StageRun) -> int:
+        run_to_end(run)
+        run._kills = 1
+        Checkpoint(tmp_path / "checkpoint").forget_last()
+        run_to_end(run)
+        return 0
+
+    monkeypatch.setattr(_StageRun, "_kill", miss)
+    (state,) = job.run()
+    assert counted(state) == (0, 0, 1)
+    assert state.applies
+    assert verdict_of(state) is ExitCode.BROKEN
+
+
+class Transactional(CountedProbe):
+    """An output with a transaction that a kill has left open, for so many looks."""
+
+    open_looks = 0
+
+    def has_open_transaction(self) -> bool:
+        self.open_looks -= 1
+        return self.open_looks >= 0
+
+
+@pytest.mark.parametrize(("looks", "is_ended"), [(3, True), (1_000_000, False)])
+def test_an_open_transaction_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int, is_ended: bool
+) -> None:
+    monkeypatch.setattr("semel.drill.replay.TRANSACTION_S_MAX", 1.0)
+    monkeypatch.setattr("semel.drill.replay.TRANSACTION_PAUSE_S", 0.01)
+    probe = Transactional(tmp_path / "rows")
+    probe.open_looks = looks
+    said: list[str] = []
+    job = replay(tmp_path, "once", Point.PLANNED, stalls="planned xx")
+
+    def audit() -> Audited:
+        is_open = probe.open_looks > 0
+        reason = "a transaction is open" if is_open else ""
+        return Audited(anomalies={}, unproven={"lost": 9} if is_open else {}, is_whole=not is_open, reason=reason)
+
+    stage = replace(job.stage_of(Point.PLANNED), outputs=[probe], audit=audit)
+    job.stage_of, job.narrate = lambda _: stage, said.append
+    (planned,) = job.run()
+    assert any("transaction" in line for line in said)
+    assert verdict_of(planned) is (ExitCode.HELD if is_ended else ExitCode.UNKNOWN)
+    assert planned.reason == ("" if is_ended else "a transaction is open")
 
 
 def test_a_job_that_has_nothing_left_to_do_was_not_struck(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import pytest
 
 from semel.cli import main
 from semel.cli.exit_code import ExitCode
-from semel.drill.output_probe import FolderProbe, TopicProbe, probe_of
+from semel.clients.library import make
+from semel.drill.output_probe import FolderProbe, TableProbe, TopicProbe, probe_of
 from semel.drill.replay import Audited
 from semel.drill.replay_points import Checkpoint, Point, Sight
 from semel.drill.replay_stages import InPlace, OnCluster, OnCopies, Places, job_command
 from semel.engine.embedded import Cluster
 from semel.errors import ConfigError
+from tests.support.waiting import eventually
 
 asked: list[tuple[str, Sequence[str]]] = []
 
@@ -38,6 +40,7 @@ def test_each_point_has_its_own_places(tmp_path: Path) -> None:
     assert stage.checkpoint == tmp_path / "state"
     stage.audit()
     assert asked[-1] == ("kafka://h:9/a", ("parquet:state/rows",))
+    assert stage.sides == ("kafka://h:9/a", "parquet:state/rows")
 
 
 def test_copies_are_made_for_each_point_and_originals_stay(tmp_path: Path) -> None:
@@ -94,6 +97,32 @@ def test_the_cluster_has_new_input_before_each_strike(tmp_path: Path) -> None:
         output.close()
     assert stage.environment["SEMEL_INPUT_TOPIC"] == stage.command[2]
     assert stage.checkpoint == tmp_path / "planned" / "checkpoint"
+
+
+def test_rows_of_an_open_transaction_are_seen() -> None:
+    """`planned` means that nothing was written: rows that no reader of committed records sees are something."""
+    with Cluster(brokers=1, topics=["rows:2:1"]) as cluster:
+        producer = make("Producer", {"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
+        producer.init_transactions(20)
+        probe = TopicProbe(cluster.bootstrap, "rows")
+        empty = probe.look()
+        assert not probe.has_open_transaction()
+        producer.begin_transaction()
+        producer.produce("rows", b"1", partition=1)
+        producer.flush()
+        written = probe.look()
+        assert written != empty
+        assert written.looks == (0, 1)
+        assert probe.has_open_transaction()
+        producer.abort_transaction(20)
+        eventually(lambda: not probe.has_open_transaction(), 20, what="the transaction has ended")
+        assert probe.look() != empty, "the marker of its end stays"
+        probe.close()
+
+
+def test_an_output_that_keeps_no_transactions_has_none_open(tmp_path: Path) -> None:
+    assert not FolderProbe(tmp_path).has_open_transaction()
+    assert not TableProbe("", "rows").has_open_transaction()
 
 
 def test_a_function_is_called_with_the_words_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
