@@ -7,6 +7,7 @@ any case: an audit only reads.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from semel.errors import ConfigError, EnvironmentFailure, SemelError
@@ -25,6 +26,9 @@ UNREACHABLE = (
     "SQLTransientConnection",
     "Communications link failure",
 )
+
+
+_CSV_FILE = re.compile(r"CSV header .*?^CSV file: ([^\n]+)", re.DOTALL | re.MULTILINE)
 
 
 class _Known(NamedTuple):
@@ -63,6 +67,12 @@ _FAILURES = (
         "one that gives null instead, such as try_cast(… AS …)",
     ),
     _Known(
+        ("CSV header does not conform to the schema", "Number of column in CSV header is not equal"),
+        ConfigError,
+        "files of one CSV folder have different headers",
+        "the same columns in the same order in every file, or a side for each kind of file",
+    ),
+    _Known(
         ("MALFORMED_RECORD_IN_PARSING", "FAILED_READ_FILE", "CANNOT_READ_FILE", "is not a Parquet file"),
         ConfigError,
         "a side has records that cannot be read",
@@ -84,6 +94,9 @@ _FAILURES = (
 def explain_failure(text: str) -> SemelError:
     """Choose the error for what Spark has said."""
     because = cause_of(text)
+    csv_file = _CSV_FILE.search(text)
+    if csv_file:
+        because = f"{csv_file[1]} has another header than the first file"
     for known in _FAILURES:
         if any(one in text for one in known.words):
             return known.error(known.summary, because=because, you_want=known.you_want)

@@ -94,10 +94,11 @@ class Finding:
 
 
 # A record that the left side no longer has makes its copies on the right look like strangers. A record that the right
-# side no longer has looks lost, and its transaction torn. Order is judged between records that both sides have.
+# side no longer has looks lost, and its transaction torn. Order is judged by the first of equal records, and the one
+# that is gone may have been the first.
 _SHAKEN_BY = {
-    Place.LEFT: frozenset({Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED}),
-    Place.RIGHT: frozenset({Kind.LOST, Kind.TORN}),
+    Place.LEFT: frozenset({Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED, Kind.REORDERED}),
+    Place.RIGHT: frozenset({Kind.LOST, Kind.TORN, Kind.REORDERED}),
 }
 
 

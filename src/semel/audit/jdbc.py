@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from semel.audit.places import Table
 from semel.errors import ConfigError
@@ -33,7 +33,39 @@ _DRIVERS = {
     "oracle": "oracle.jdbc.OracleDriver",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-_FOR_LIBPQ = ("user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey")
+# What PostgreSQL's driver calls a setting of the connection, and what libpq calls it.
+_FOR_LIBPQ = {
+    "user": "user",
+    "password": "password",
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslpassword": "sslpassword",
+    "options": "options",
+    "sslNegotiation": "sslnegotiation",
+    "gssEncMode": "gssencmode",
+    "channelBinding": "channel_binding",
+    "requireAuth": "require_auth",
+    "kerberosServerName": "krbsrvname",
+    "ApplicationName": "application_name",
+    "connectTimeout": "connect_timeout",
+}
+_SERVER_TYPES = {
+    "any": "any",
+    "primary": "primary",
+    "master": "primary",
+    "secondary": "standby",
+    "slave": "standby",
+    "preferSecondary": "prefer-standby",
+    "preferSlave": "prefer-standby",
+}
+# Settings of Spark, and of the driver, that say how rows are fetched and nothing about who is talked to.
+_NOT_FOR_LIBPQ = frozenset(
+    {"driver", "fetchsize", "queryTimeout", "defaultRowFetchSize", "adaptiveFetch", "prepareThreshold"}
+    | {"preparedStatementCacheQueries", "preparedStatementCacheSizeMiB", "readOnly", "readOnlyMode", "stringtype"}
+    | {"reWriteBatchedInserts", "socketTimeout", "loginTimeout", "binaryTransfer", "tcpKeepAlive", "loadBalanceHosts"}
+)
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:(?P<port>\d+))?")
 
 
@@ -110,6 +142,35 @@ def conninfo_of(place: Table, settings: JdbcSettings) -> dict[str, str]:
     found = {
         "host": ",".join(one["host"].strip("[]") for one in servers if one),
         "port": ",".join(one["port"] or "5432" for one in servers if one),
-        "dbname": parts.path.strip("/"),
+        "dbname": unquote(parts.path.strip("/")),
     }
-    return found | {name: settings.options[name] for name in _FOR_LIBPQ if name in settings.options}
+    # The address counts more than properties: so does the driver.
+    return found | _libpq_settings({**settings.options, **dict(parse_qsl(parts.query, keep_blank_values=True))})
+
+
+def _libpq_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """What the driver was told, in libpq's words; ConfigError for what libpq has no word for.
+
+    Nothing is dropped that says who the server has to be: the login would be sent to a server that nobody verified.
+    """
+    found = {theirs: given[ours] for ours, theirs in _FOR_LIBPQ.items() if ours in given}
+    rest = dict.fromkeys(one for one in given if one not in _FOR_LIBPQ and one not in _NOT_FOR_LIBPQ)
+    if "ssl" in rest:
+        del rest["ssl"]
+        # As the driver reads it: alone it asks for the strictest mode.
+        if given["ssl"].lower() in {"", "true"}:
+            found.setdefault("sslmode", "verify-full")
+    if "currentSchema" in rest:
+        del rest["currentSchema"]
+        path = re.sub(r"([\\ ])", r"\\\1", given["currentSchema"])
+        found["options"] = f"{found.get('options', '')} -c search_path={path}".strip()
+    if given.get("targetServerType") in _SERVER_TYPES:
+        del rest["targetServerType"]
+        found["target_session_attrs"] = _SERVER_TYPES[given["targetServerType"]]
+    if rest:
+        raise ConfigError(
+            f"the ledger of a pipeline cannot be read with {', '.join(rest)}",
+            because="these are settings of the JDBC driver, and libpq, which reads the ledger, has none like them",
+            you_want="sslmode, sslrootcert, sslcert and sslkey for a secured server, or no --pipeline",
+        )
+    return found

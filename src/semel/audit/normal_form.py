@@ -2,7 +2,8 @@
 
 Spark's xxhash64 has traps: 1 as INT and 1 as BIGINT differ, 1.0 and 1.00 differ as decimals, and a null leaves the hash
 as it was, so that (null, 'a') equals ('a', null), also inside arrays. So both sides are cast to one type, nulls are
-told by a flag of their own, and nested values are hashed as JSON, in which nothing is left out.
+told by a flag of their own, and nested values are hashed as JSON, in which nothing is left out. JSON has traps, too: a
+text that is no UTF-8 is written as question marks, and -0.0 apart from 0.0, which are one value elsewhere.
 """
 
 from __future__ import annotations
@@ -92,8 +93,27 @@ def common_type(one: T.DataType, other: T.DataType) -> T.DataType | None:
             return wide
     if isinstance(one, _EXACT) and isinstance(other, _EXACT):
         return _common_decimal(one, other)
-    is_known = isinstance(one, _PLAIN) or (isinstance(one, _NESTED) and _is_ordered(one))
-    return one if is_known and one.simpleString() == other.simpleString() else None
+    if isinstance(one, _NESTED) and _is_ordered(one) and _is_ordered(other):
+        return _common_nested(one, other)
+    return one if isinstance(one, _PLAIN) and one.simpleString() == other.simpleString() else None
+
+
+def _common_nested(one: T.DataType, other: T.DataType) -> T.DataType | None:
+    """The nested type in whose parts those of both fit; fields have to have the same names in the same order."""
+    match one, other:
+        case T.ArrayType(), T.ArrayType():
+            inner = common_type(one.elementType, other.elementType)
+            return T.ArrayType(inner) if inner else None
+        case T.MapType(), T.MapType():
+            key, value = common_type(one.keyType, other.keyType), common_type(one.valueType, other.valueType)
+            return T.MapType(key, value) if key and value else None
+        case T.StructType(), T.StructType() if one.names == other.names:
+            pairs = zip(one.fields, other.fields, strict=True)
+            kinds = [common_type(ours.dataType, theirs.dataType) for ours, theirs in pairs]
+            fields = [T.StructField(name, kind) for name, kind in zip(one.names, kinds, strict=True) if kind]
+            return T.StructType(fields) if len(fields) == len(kinds) else None
+        case _:
+            return None
 
 
 def _common_decimal(one: T.DataType, other: T.DataType) -> T.DecimalType | None:
@@ -122,7 +142,50 @@ def _as_type(column: Column, found: T.DataType, common: T.DataType) -> Column:
     if isinstance(common, T.MapType):
         # A map has no order, and Spark does not hash maps.
         column = F.array_sort(F.map_entries(column))
+        entry = T.StructType([T.StructField("key", common.keyType), T.StructField("value", common.valueType)])
+        common = T.ArrayType(entry)
     if isinstance(common, _NESTED):
+        plain = _for_json(common)
+        column = _without_minus_zero(column.cast(plain), plain)
         # The struct around it keeps a null apart from "null", and an array from what is in it.
         return F.when(column.isNotNull(), F.to_json(F.struct(column.alias("v")), _JSON))
     return column if found == common else column.cast(common)
+
+
+def _for_json(kind: T.DataType) -> T.DataType:
+    """The type with bytes for texts, which JSON has in base64, and with fields named by their place, each name once."""
+    match kind:
+        case T.ArrayType():
+            return T.ArrayType(_for_json(kind.elementType))
+        case T.StructType():
+            return T.StructType(
+                [T.StructField(f"f{place}", _for_json(one.dataType)) for place, one in enumerate(kind.fields)]
+            )
+        case T.StringType():
+            return T.BinaryType()
+        case _:
+            return kind
+
+
+def _without_minus_zero(column: Column, kind: T.DataType) -> Column:
+    """The value with 0.0 for each -0.0 in it."""
+    match kind:
+        case T.ArrayType() if _has_fractions(kind):
+            return F.transform(column, lambda one: _without_minus_zero(one, kind.elementType))
+        case T.StructType() if _has_fractions(kind):
+            fields = [_without_minus_zero(column[one.name], one.dataType).alias(one.name) for one in kind.fields]
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case T.FloatType() | T.DoubleType():
+            return F.when(column == 0, F.lit(0.0).cast(kind)).otherwise(column)
+        case _:
+            return column
+
+
+def _has_fractions(kind: T.DataType) -> bool:
+    match kind:
+        case T.ArrayType():
+            return _has_fractions(kind.elementType)
+        case T.StructType():
+            return any(_has_fractions(one.dataType) for one in kind.fields)
+        case _:
+            return isinstance(kind, T.FloatType | T.DoubleType)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from semel.errors import ConfigError
 from semel.wire.topology import Isolation
@@ -24,8 +24,10 @@ EXAMPLE = "kafka://localhost:9092/orders, parquet:/data/orders, json:/data/order
 FORMATS = ("parquet", "json", "delta", "orc", "avro", "csv")
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".orc": "orc"}
 _OPTIONS = ("isolation", "from", "to")
-# Words that the drivers of databases have for it.
-_PASSWORD = re.compile(r"passw|pwd|secret|token", re.IGNORECASE)
+# A parameter whose name has one of the words that the drivers of databases have for a password.
+_PASSWORD = re.compile(r"(passw|pwd|secret|token)[^?&;,()=]*=", re.IGNORECASE)
+# All that may stand before an @ without being a login: Oracle writes `jdbc:oracle:thin:@//host`.
+_NO_LOGIN = re.compile(r"jdbc:([\w.+-]+:)+/*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +75,15 @@ def parse_place(text: str) -> Topic | Files | Table:
         return _topic(text)
     if colon and scheme.lower() == "jdbc":
         url, _, table = text.partition("#")
-        if not table or not rest.partition(":")[2]:
-            raise _wrong(_without_options(text), "jdbc:postgresql://host/database#schema.table")
-        if "@" in url or _PASSWORD.search(url):
+        if _has_login(url):
             # Not `_wrong`: the text has a password, perhaps.
             raise ConfigError(
                 "a login does not belong into an address",
                 because="everybody on this machine can read the arguments of a command",
                 you_want="SEMEL_JDBC_USER and SEMEL_JDBC_PASSWORD in the environment, or --jdbc-config FILE",
             )
+        if not table or not rest.partition(":")[2]:
+            raise _wrong(text.partition("?")[0], "jdbc:postgresql://host/database#schema.table")
         return Table(text=text, url=url, table=table)
     if colon and scheme.lower() in FORMATS:
         if not rest:
@@ -141,8 +143,12 @@ def _offsets(text: str, value: str) -> dict[int, int]:
     return found
 
 
-def _without_options(text: str) -> str:
-    return text.partition("?")[0] if "@" not in text else "jdbc:…"
+def _has_login(url: str) -> bool:
+    """Whether the address of a database names a user or a password. When in doubt it does."""
+    before, at, behind = url.partition("@")
+    is_user = bool(at) and (_NO_LOGIN.fullmatch(before) is None or "@" in behind)
+    # Drivers take `pass%77ord` for what it stands for.
+    return is_user or any(_PASSWORD.search(one) for one in (url, unquote(url)))
 
 
 def _wrong(text: str, want: str) -> ConfigError:

@@ -27,7 +27,14 @@ _LINES = "SELECT number, held, extract(epoch FROM committed_at)::bigint FROM {co
 def postgres_moment(conninfo: Mapping[str, str], table: str, pipeline: str) -> Iterator[TableLedger]:
     """The ledger now, and how a session of Spark's goes back to now; both end with the block."""
     driver = library()
-    address = Address.of(driver.conninfo.make_conninfo("", **conninfo))
+    try:
+        address = Address.of(driver.conninfo.make_conninfo("", **conninfo))
+    except driver.ProgrammingError:
+        # An older libpq has fewer words; its error may repeat values.
+        raise ConfigError(
+            f"the libpq that is installed does not know one of these: {', '.join(conninfo)}",
+            you_want="a newer libpq (psycopg[binary] brings one), or no --pipeline",
+        ) from None
     connection = address.connect()
     try:
         connection.isolation_level = driver.IsolationLevel.REPEATABLE_READ

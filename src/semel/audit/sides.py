@@ -129,7 +129,14 @@ def plan_reading(left: Side, right: Side) -> Reading:
             )
         if not left.keys and not ours:
             raise ConfigError("there is neither a key nor content to compare", you_want='key="order_id"')
-        return Reading(left_key=left.keys, right_key=right.keys, left_content=ours, right_content=theirs)
+        return Reading(
+            left_key=left.keys,
+            right_key=right.keys,
+            left_content=ours,
+            right_content=theirs,
+            # Who names content knows what else there is; who compares none is told what that leaves out.
+            not_compared=() if ours else _columns_beside_the_keys(left, right),
+        )
     return _common_columns(left, right)
 
 
@@ -162,12 +169,20 @@ def _common_columns(left: Side, right: Side) -> Reading:
             you_wrote=f"columns of one side alone: {', '.join(alone) or 'none; there are no columns at all'}",
             you_want='key="order_id", or content=(…) with what to compare',
         )
-    compared = tuple(f"`{one.replace('`', '``')}`" for one in common if one not in {*left.keys, *right.keys})
     keys = {*left.keys, *right.keys}
+    compared = tuple(f"`{one.replace('`', '``')}`" for one in common if one not in keys)
+    # The key of one side may be something else on the other: an order's `id`, and a payment's own `id`.
+    half_keys = tuple(one for one in common if (one in left.keys) != (one in right.keys))
     return Reading(
         left_key=left.keys,
         right_key=right.keys,
         left_content=compared,
         right_content=compared,
-        not_compared=tuple(one for one in alone if one not in keys),
+        not_compared=(*half_keys, *(one for one in alone if one not in keys)),
     )
+
+
+def _columns_beside_the_keys(left: Side, right: Side) -> tuple[str, ...]:
+    """The columns of both sides, each once, without keys and without what is set aside."""
+    left_out = {*left.keys, *right.keys, *left.aside, *right.aside}
+    return tuple(dict.fromkeys(one for one in (*left.frame.columns, *right.frame.columns) if one not in left_out))

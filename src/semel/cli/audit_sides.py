@@ -139,7 +139,9 @@ def rows_of_sides(spark: SparkSession, plan: AuditPlan, looked: Looked) -> list[
     pairs = zip(plan.sides, looked.bounds, strict=True)
     left, *rights = (_side(spark, plan, one, bounds, looked) for one, bounds in pairs)
     if plan.stamp or _is_stamped(plan, rights):
-        left, rights = known_by_place(left), [known_by_stamp(one) for one in rights]
+        left, rights = known_by_place(left, plan.content), [known_by_stamp(one, plan.content) for one in rights]
+        if not plan.content:
+            narrate("records are known by their stamps; their content is not compared, because --content names none")
     if looked.ledger is not None:
         commits = looked.ledger.commits(plan.left.place.name)  # type: ignore[union-attr]
         rights = [replace(one, commits=commits) for one in rights]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,6 +16,7 @@ from semel.cli import main
 from semel.engine.embedded import Cluster
 from semel.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from semel.protocol.record_batch import DraftRecord, encode_batch
+from semel.sinks.stamps import STAMP
 from tests.support.topics import create_topic
 from tests.support.transactional import RawTransactions
 from tests.support.waiting import eventually
@@ -96,6 +99,32 @@ def test_files_with_a_lost_a_doubled_and_an_altered_row(
         "UNEXPECTED": "0",
     }
     assert ".parquet#" in shown
+
+
+def test_a_stamp_compares_no_content_unless_it_is_asked_for(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guide's own example: the value is another one on the way."""
+    create_topic(cluster, "stamped-in")
+    write(cluster, "stamped-in", ["a", "b"])
+    out, page = tmp_path / "out", tmp_path / "report.html"
+    rows = {"value": ["A", "B"], STAMP: ["stamped-in-0@0", "stamped-in-0@1"]}
+    deltalake.write_deltalake(str(out), pa.table(rows))
+    sides = [f"kafka://{cluster.bootstrap}/stamped-in", f"delta:{out}"]
+    for asked in ([], ["--stamp"]):
+        assert main(["audit", *sides, *asked, "--html", str(page)]) == 0
+        told = capsys.readouterr()
+        assert "content: not compared" in told.out
+        assert "content is not compared" in told.err
+        assert "Content: not compared." in page.read_text()
+        assert "ALTERED" not in told.out + page.read_text()
+    assert main(["audit", *sides, "--stamp", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["comparisons"][0]["content"] == []
+    assert report["comparisons"][0]["not_compared"] == ["key", "value"]
+    assert main(["audit", *sides, "--stamp", "--content", "value"]) == 1
+    altered = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  ALTERED")]
+    assert altered == ["2"]
 
 
 def test_topics_that_cannot_be_compared_as_asked(

@@ -9,6 +9,7 @@ from semel.audit.normal_form import common_type
 
 INT, LONG, TEXT, BYTES, VOID = T.IntegerType(), T.LongType(), T.StringType(), T.BinaryType(), T.NullType()
 MAP = T.MapType(TEXT, INT)
+A_TEXT = T.StructType([T.StructField("a", TEXT)])
 ALL = (
     *(INT, LONG, TEXT, BYTES, VOID, MAP, T.ByteType(), T.ShortType(), T.FloatType(), T.DoubleType(), T.BooleanType()),
     *(T.DateType(), T.TimestampType(), T.TimestampNTZType(), T.DecimalType(10, 2), T.DecimalType(38, 10)),
@@ -30,8 +31,10 @@ ALL = (
         (INT, T.DecimalType(9, 2), T.DecimalType(21, 2)),
         (VOID, INT, LONG),
         (VOID, VOID, TEXT),
-        (T.ArrayType(INT), T.ArrayType(INT), T.ArrayType(INT)),
-        (MAP, MAP, MAP),
+        (T.ArrayType(INT), T.ArrayType(LONG), T.ArrayType(LONG)),
+        (T.ArrayType(T.DecimalType(2, 1)), T.ArrayType(T.DecimalType(5, 3)), T.ArrayType(T.DecimalType(5, 3))),
+        (T.StructType([T.StructField("a", TEXT)]), T.StructType([T.StructField("a", TEXT)]), A_TEXT),
+        (MAP, MAP, T.MapType(TEXT, LONG)),
     ],
 )
 def test_types_that_can_be_compared(one: T.DataType, other: T.DataType, common: T.DataType) -> None:
@@ -47,7 +50,10 @@ def test_types_that_can_be_compared(one: T.DataType, other: T.DataType, common: 
         (T.DecimalType(38, 0), T.DecimalType(38, 10)),
         (T.DateType(), T.TimestampType()),
         (T.TimestampType(), T.TimestampNTZType()),
-        (T.ArrayType(INT), T.ArrayType(LONG)),
+        (T.ArrayType(INT), T.ArrayType(TEXT)),
+        (T.ArrayType(INT), MAP),
+        (T.StructType([T.StructField("a", INT)]), T.StructType([T.StructField("b", INT)])),
+        (A_TEXT, T.StructType([T.StructField("a", INT)])),
         (T.ArrayType(MAP), T.ArrayType(MAP)),
         (T.StructType([T.StructField("a", MAP)]),) * 2,
         (T.VariantType(), T.VariantType()),

@@ -73,6 +73,45 @@ def test_libpq_reaches_the_same_database() -> None:
             conninfo_of(table(url), JdbcSettings())
 
 
+def test_libpq_connects_as_the_address_asks() -> None:
+    url = (
+        "jdbc:postgresql://h/my%20shop?sslmode=verify-full&sslrootcert=/ca.pem&currentSchema=a,b%20c&prepareThreshold=0"
+    )
+    more = "&ApplicationName=audit&connectTimeout=7&targetServerType=primary&options=-c%20lock_timeout=5s"
+    given = {"property.sslmode": "disable", "property.gssEncMode": "disable", "fetchsize": "10", "queryTimeout": "9"}
+    assert conninfo_of(table(url + more), JdbcSettings.of(given, {}, "f")) == {
+        "host": "h",
+        "port": "5432",
+        "dbname": "my shop",
+        "sslmode": "verify-full",  # the driver prefers the address to its properties
+        "sslrootcert": "/ca.pem",
+        "gssencmode": "disable",
+        "application_name": "audit",
+        "connect_timeout": "7",
+        "target_session_attrs": "primary",
+        "options": "-c lock_timeout=5s -c search_path=a,b\\ c",
+    }
+
+
+@pytest.mark.parametrize("ssl", ["ssl", "ssl=true", "ssl=TRUE"])
+def test_ssl_alone_verifies_the_server_for_libpq_too(ssl: str) -> None:
+    assert conninfo_of(table(f"jdbc:postgresql://h/shop?{ssl}"), JdbcSettings())["sslmode"] == "verify-full"
+    in_file = JdbcSettings.of({"property.ssl": "true"}, {}, "f")
+    assert conninfo_of(table("jdbc:postgresql://h/shop"), in_file)["sslmode"] == "verify-full"
+    assert "sslmode" not in conninfo_of(table("jdbc:postgresql://h/shop?ssl=false"), JdbcSettings())
+
+
+def test_what_libpq_cannot_be_told_is_refused_with_a_pipeline() -> None:
+    factory = "sslfactory=org.postgresql.ssl.DefaultJavaSSLFactory"
+    with pytest.raises(ConfigError, match="sslfactory"):
+        conninfo_of(table(f"jdbc:postgresql://h/shop?{factory}"), JdbcSettings())
+    with pytest.raises(ConfigError, match="sslfactory") as error:
+        conninfo_of(table("jdbc:postgresql://h/shop"), JdbcSettings.of({"property.sslfactory": "hunter2"}, {}, "f"))
+    assert "hunter2" not in str(error.value)
+    with pytest.raises(ConfigError, match="targetServerType"):
+        conninfo_of(table("jdbc:postgresql://h/shop?targetServerType=nearest"), JdbcSettings())
+
+
 def test_the_login_of_the_environment_goes_to_one_database_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -81,3 +81,41 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConfigError) as told:
         parse_place("kafka://me:secret@host:9092/orders")
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("jdbc:oracle:thin:@//host:1521/svc", "orders"),
+        ("jdbc:oracle:thin:@host:1521:sid", "shop.orders"),
+        ("jdbc:oracle:thin:/@host:1521/svc", "orders"),
+        ("jdbc:mysql://host/tokens", "orders"),
+        ("jdbc:postgresql://secrets.example/pwd_resets?sslmode=verify-full&application_name=token", "orders"),
+        ("jdbc:sqlserver://host;databaseName=passwords", "orders"),
+    ],
+)
+def test_an_address_without_a_login_is_taken_whatever_its_database_is_called(url: str, name: str) -> None:
+    assert parse_place(f"{url}#{name}") == Table(text=f"{url}#{name}", url=url, table=name)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:oracle:thin:ann/hunter2@//host:1521/svc",
+        "jdbc:oracle:thin:ann@host:1521:sid",
+        "jdbc:postgresql://ann:hunter2@host/db",
+        "jdbc:postgresql://ann@host/db",
+        "jdbc:postgresql://ann:hunter2?x=1@host/db",
+        "jdbc:postgresql://host/db?user=ann&password=hunter2",
+        "jdbc:postgresql://host/db?pass%77ord=hunter2",
+        "jdbc:sqlserver://host;databaseName=shop;password=hunter2",
+        "jdbc:mysql://(host=host,password=hunter2)/db",
+        "jdbc:mysql://address=(host=host)(password=hunter2)/db",
+        "jdbc:snowflake://host/?token=hunter2",
+    ],
+)
+@pytest.mark.parametrize("table", ["", "#orders"])
+def test_a_login_in_any_place_of_an_address_is_refused_and_not_repeated(url: str, table: str) -> None:
+    with pytest.raises(ConfigError, match="a login does not belong into an address") as told:
+        parse_place(url + table)
+    assert "hunter2" not in str(told.value)

@@ -123,6 +123,14 @@ def test_a_ledger_older_than_its_history_is_refused(database: psycopg.Connection
         pass
 
 
+def test_what_this_libpq_does_not_know_is_refused() -> None:
+    given = {"host": "h", "password": "hunter2", "sslnews": "x"}
+    unknown = pytest.raises(ConfigError, match="does not know one of these: host, password, sslnews")
+    with unknown as error, postgres_moment(given, "t", "p"):
+        pass
+    assert "hunter2" not in str(error.value)
+
+
 def test_a_wrong_password_is_not_repeated(server: PostgresServer) -> None:
     given = psycopg.conninfo.conninfo_to_dict(server.conninfo, password="hunter2")
     wrong = {name: str(value) for name, value in given.items()}

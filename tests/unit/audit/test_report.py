@@ -49,8 +49,8 @@ def test_one_proven_anomaly_breaks(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("cut", "unproven"),
     [
-        (LEFT_CUT, {Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED}),
-        (RIGHT_CUT, {Kind.LOST, Kind.TORN}),
+        (LEFT_CUT, {Kind.DUPLICATED, Kind.ALTERED, Kind.UNEXPECTED, Kind.REORDERED}),
+        (RIGHT_CUT, {Kind.LOST, Kind.TORN, Kind.REORDERED}),
     ],
 )
 def test_an_incomplete_side_takes_away_what_it_may_have_caused(cut: Incomplete, unproven: set[Kind]) -> None:
