@@ -37,6 +37,7 @@ class BatchReader:
         """Whatever is here, or the first that comes; None when nothing came in time."""
         messages = self._without_errors(self._member.poll(records_max, wait_s))
         if not messages:
+            self._member.may_skip = False
             return None
         self._on_step(ClientStep.POLLED)
         return self._batch_of(messages)
@@ -50,6 +51,7 @@ class BatchReader:
                 # All of them, also those before the error: the user sees none of this
                 # draw, so none may count as read (K4).
                 self._member.read_again(messages)
+                self._member.may_skip = False
                 raise self._unreadable(error, message)
         return [message for message in messages if message.error() is None]
 

@@ -18,6 +18,7 @@ Keeps: K1 a contradicting setting is refused; K4 an unfinished record is neither
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Self
 
 from semel.clients.batch_reader import BatchReader
 from semel.clients.handing_out import HandsOut, note
-from semel.clients.library import close_refusal, fork_refusal, never_free, tell_of_forks
+from semel.clients.library import close_refusal, fork_refusal, log, never_free, tell_of_forks
 from semel.clients.membership import Membership
 from semel.clients.progress import Ending, Offsets
 from semel.clients.records import Batch, Life, Record
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 WAIT_MS_MAX = 60_000
 RECORDS_MAX = 1_000
 POLL_S, COMMIT_AGAIN_S = 0.5, 0.05
+OTHERS_S = 0.001  # a thread that waits for a lock gets it from one that sleeps, and hardly from one that takes it again
 POLL_INTERVAL_MS = 300_000
 
 
@@ -76,6 +78,8 @@ class Consumer(HandsOut):
         if store is not None and self.guarantee is not Guarantee.EXACTLY_ONCE:
             raise self._misuse(f"Consumer(…, guarantee={self.guarantee.name}, store=…)", "guarantee=EXACTLY_ONCE")
         self._on_step = on_step
+        self._wait_s_max = wait_ms_max / 1000
+        self._closing = threading.RLock()
         interval_ms = read(Role.CONSUMER, merged).number("max.poll.interval.ms") or POLL_INTERVAL_MS
         self._member = Membership(
             merged,
@@ -121,26 +125,36 @@ class Consumer(HandsOut):
 
     def next_batch(self, records_max: int, idle_ms_max: float | None) -> Batch | None:
         """The next batch; None when nothing came in time. One that was not finished is given up: see `batches`."""
-        if self._ended is not None:
-            raise self._ended
+        deadline = None if idle_ms_max is None else time.monotonic() + idle_ms_max / 1000
+        try:
+            while True:
+                batch = self._turn(records_max, deadline)
+                if self._ended is not None:  # meanwhile, by another thread or a signal's handler
+                    raise self._ended
+                if batch is not None or (deadline is not None and time.monotonic() >= deadline):
+                    return batch
+                time.sleep(OTHERS_S)
+        finally:
+            self._close_if_due()
+
+    def _turn(self, records_max: int, deadline: float | None) -> Batch | None:
+        """One look for a batch. Whoever waits for the lock, to close the consumer, gets it between two of these."""
+        self._refuse_after_end()
         # Before anything is polled: the last batch may be in a commit whose outcome nobody knows yet (K6).
         self._decide()
         self._member.keep_alive.back()
-        deadline = None if idle_ms_max is None else time.monotonic() + idle_ms_max / 1000
         with self._member.lock:
+            self._refuse_after_end()
             self._member.commits.wait_until_free()
             self._member.resume()
             self._close_batch()
-            while True:
-                left_s = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
-                if self._commit_what_waits():
-                    left_s = min(left_s, COMMIT_AGAIN_S)
-                batch = self._poll(records_max, max(left_s, 0))
-                if batch is not None:
-                    self._member.keep_alive.busy()
-                    return batch
-                if deadline is not None and time.monotonic() >= deadline:
-                    return None
+            left_s = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+            if self._commit_what_waits():
+                left_s = min(left_s, COMMIT_AGAIN_S)
+            batch = self._poll(records_max, max(left_s, 0))
+            if batch is not None:
+                self._member.keep_alive.busy()
+            return batch
 
     def _commit_what_waits(self) -> bool:
         """Under at least once, commit what is finished; whether some of it has to wait for a little while."""
@@ -150,17 +164,17 @@ class Consumer(HandsOut):
 
     def _close_batch(self) -> None:
         """Do what is due for the last batch before the next one is read."""
-        if self._progress.batch is not None and self._progress.ending is Ending.OPEN:
-            self._progress.batch.is_taken_over = True
-        is_exact = self.guarantee is Guarantee.EXACTLY_ONCE
-        if is_exact and self._progress.batch is not None and self._progress.ending is Ending.FINISHED:
-            self._progress.end(self._progress.batch, Ending.GIVEN_UP)
-            raise self._misuse("the next batch, with the last one's offsets kept nowhere", self._exact_way())
-        if self.guarantee is Guarantee.AT_LEAST_ONCE and self._progress.ending is Ending.FINISHED:
-            self._refuse_left()
+        batch = self._progress.batch
+        if batch is None:
+            return
+        if self._progress.ending is Ending.OPEN:
+            batch.is_taken_over = True
+        if self._progress.ending is Ending.FINISHED:
+            self._refuse_unfinished(batch)
         if self.guarantee is Guarantee.AT_MOST_ONCE:
-            self._progress.end(self._progress.batch, Ending.FINISHED)  # handed out is done, whatever became of it
+            self._progress.end(batch, Ending.FINISHED)  # handed out is done, whatever became of it
         # What was handed out and not finished is read again, from where it began, under all but at most once.
+        may_skip, self._member.may_skip = self._member.may_skip, True  # until the library is back where this says
         again = self._progress.take_back()
         match self.guarantee:
             case Guarantee.AT_MOST_ONCE:
@@ -174,6 +188,15 @@ class Consumer(HandsOut):
                 self._member.seek(again)
                 if again and self.store is not None:
                     self._follow_store(again)
+        self._member.may_skip = may_skip
+
+    def _refuse_unfinished(self, batch: Batch) -> None:
+        """More was asked for; but the loop over the batch was left, or its offsets are kept nowhere."""
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            self._progress.end(batch, Ending.GIVEN_UP)
+            raise self._misuse("the next batch, with the last one's offsets kept nowhere", self._exact_way())
+        if self.guarantee is Guarantee.AT_LEAST_ONCE:
+            self._refuse_left()
 
     def _follow_store(self, again: Offsets) -> None:
         """Go where the store stands: it may have been restored from a backup, or another member have been quicker.
@@ -184,7 +207,6 @@ class Consumer(HandsOut):
         self.confirm_topics()  # or offsets that somebody dropped with the old topic would be made again
         standing = self._stored_positions(list(again), self._member.positions.beginning, self._member.lives.known)
         moved = {place: offset for place, offset in standing.items() if offset != again[place]}
-        self._progress.assign({place: offset for place, offset in moved.items() if place in self._progress.positions})
         self._member.seek(moved)
 
     def _poll(self, records_max: int, wait_s: float) -> Batch | None:
@@ -194,6 +216,7 @@ class Consumer(HandsOut):
         if self.guarantee is Guarantee.AT_MOST_ONCE and not self._commit_first(batch):
             return None
         self._progress.hand_out(batch)
+        self._member.may_skip = False  # not before: these messages are nowhere else any more
         return batch
 
     def _commit_first(self, batch: Batch) -> bool:
@@ -203,9 +226,10 @@ class Consumer(HandsOut):
         # The partitions went to another member, whose records these are now: no error of this one.
         except FencedError:
             self._member.seek(batch.starts)
+            self._member.may_skip = False
             return False
         except SemelError:
-            self._member.seek(batch.starts)
+            self._member.stand_at(batch.starts)  # the library may still be in the call: the next poll goes there
             raise
         self._on_step(ClientStep.COMMITTED_BEFORE)
         return True
@@ -218,18 +242,21 @@ class Consumer(HandsOut):
         """As `commit`; a program that cleans up after an error reports that error, and not that its batch was left."""
         if self.guarantee is not Guarantee.AT_LEAST_ONCE:
             raise self._misuse("consumer.commit()", "guarantee=AT_LEAST_ONCE; the others commit by themselves")
-        if self._ended is not None:
-            raise self._ended
+        self._refuse_after_end()
         self._member.keep_alive.back()
-        with self._member.lock:
-            batch, refused = self._progress.batch, self._why_not_done()
-            if batch is not None and refused is None:
-                batch.records_done = batch.records_handed
-            self._progress.count_done()
-            self._member.commits.commit(self._progress.finished)
-            self._progress.finished = {}  # not before: what was not committed goes with the next commit
-            if batch is not None and batch.records_done == len(batch):
-                self._progress.end(batch, Ending.SETTLED)
+        try:
+            with self._member.lock:
+                self._refuse_after_end()
+                batch, refused = self._progress.batch, self._why_not_done()
+                if batch is not None and refused is None:
+                    batch.records_done = batch.records_handed
+                self._progress.count_done()
+                self._member.commits.commit(self._progress.finished)
+                self._progress.finished = {}  # not before: what was not committed goes with the next commit
+                if batch is not None and batch.records_done == len(batch):
+                    self._progress.end(batch, Ending.SETTLED)
+        finally:
+            self._close_if_due()
         if refused is not None and not (is_cleaning_up and self._progress.ending is Ending.LEFT):
             raise refused
         if batch is not None and batch.lost:
@@ -244,32 +271,56 @@ class Consumer(HandsOut):
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are this member's now."""
-        with self._member.lock:
-            self._member.commits.wait_until_free()
-            found = self._member.client.assignment()
+        try:
+            with self._member.lock:
+                self._refuse_after_end()
+                self._member.commits.wait_until_free()
+                found = self._member.client.assignment()
+        finally:
+            self._close_if_due()
         return frozenset(TopicPartition(one.topic, one.partition) for one in found)
 
     def forked(self) -> None:
         """Refuse everything: this copy is in a child process, where the library's threads are not."""
         never_free(self._member.client)
         self._member.lives.forked()
-        self._ended = fork_refusal("consumer")
+        self._ended, self._is_close_due = fork_refusal("consumer"), False
 
     def close(self) -> None:
-        """Commit what is finished, under at least once, and leave the group. Closing twice is fine."""
-        if self._ended is not None:
+        """Commit what is finished, under at least once, and leave the group. Closing twice is fine.
+
+        Asked for by a signal's handler or a callback in the middle of another call of this consumer, it is done when
+        that call ends; a loop then raises that the consumer is closed.
+        """
+        if self._ended is None:
+            self._is_close_due = True
+            # First, so that whatever the callbacks of a last rebalance do, nothing is handed out any more.
+            self._ended = close_refusal("consumer")
+        self._close_if_due()
+
+    def _close_if_due(self) -> None:
+        """Leave the group, unless that is done, or another call is under way, which does it at its end."""
+        if not self._is_close_due or self._member.is_in_call:
             return
-        # First, so that whatever the callbacks of a last rebalance do, nothing is handed out any more.
-        self._ended = close_refusal("consumer")
         self._member.keep_alive.back()
-        try:
-            with self._member.lock:
+        self._close()
+
+    def _close(self) -> None:
+        with self._closing:  # a second thread that asks waits for the first
+            if not self._is_close_due:
+                return
+            if not self._member.lock.acquire(timeout=self._wait_s_max):
+                log.warning("the group is left later: a call of this consumer in another thread is still under way")
+                return
+            try:
+                self._is_close_due = False
                 self._progress.take_back()
                 if self.guarantee is Guarantee.AT_LEAST_ONCE:
                     offsets, self._progress.finished = self._progress.finished, {}
                     self._member.commits.commit_if_possible(offsets)
-        finally:
-            self._member.close()
+            finally:
+                self._member.lock.release()
+                self._member.close()
 
     def __enter__(self) -> Self:
         """Nothing more is needed."""

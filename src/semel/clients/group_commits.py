@@ -106,8 +106,12 @@ class GroupCommits:
         if self._progress.finished and not self._in_flight and self._is_confirmed():
             # One at a time: the library may send two in any order, and the older offsets could arrive last.
             self._in_flight = True
-            offsets, self._progress.finished = self._progress.finished, {}
-            self.client.commit(offsets=self.labelled(offsets), asynchronous=True)
+            try:
+                self.client.commit(offsets=self.labelled(self._progress.finished), asynchronous=True)
+                self._progress.finished = {}
+            except BaseException:  # an interrupt as well: nobody would ever answer
+                self._in_flight = False
+                raise
 
     def _is_confirmed(self) -> bool:
         """Whether the topics are still the same; when nobody says, that is for the next commit to find out.
@@ -137,7 +141,7 @@ class GroupCommits:
                     self._progress.finished.setdefault(place, one.offset)
             log.warning("offsets were not committed, records may come again: %s", failed.str())
         if self._user_on_commit is not None:
-            self._user_on_commit(error, places)
+            self._user_on_commit(error, places)  # last: what it raises changes nothing of the commit
 
     def commit_if_possible(self, offsets: Offsets) -> None:
         """Commit and wait; a member that is about to leave can only report a refusal."""

@@ -36,6 +36,7 @@ class HandsOut:
         self.guarantee, self.store = guarantee, store
         self._progress = Progress()
         self._ended: SemelError | None = None  # why nothing is handed out any more
+        self._is_close_due = False  # it was asked for in the middle of another call, which does it when it ends
         self._ask_commit: Callable[[], None] = lambda: None
 
     @property
@@ -123,6 +124,7 @@ class HandsOut:
 
         `asker` has the batch to itself: of two transactions one could be committed and the other undone.
         """
+        self._refuse_after_end()
         batch = self._progress.batch
         if self.guarantee is not Guarantee.EXACTLY_ONCE or self.store is not None:
             want = 'Consumer(…, guarantee=EXACTLY_ONCE) without store, beside Producer(…, transactional_id="…")'
@@ -156,6 +158,7 @@ class HandsOut:
 
     def confirm_topics(self) -> None:
         """The records of the last batch are of the topics that the offsets are of; BrokerError when they are not."""
+        self._refuse_after_end()
         self._member.lives.confirm(any_age=self.store is not None)
 
     def settled(self, batch: Batch) -> None:
@@ -166,6 +169,11 @@ class HandsOut:
         """The work on the batch was undone: it is handed out again."""
         batch.begin_again()
         self._progress.end(batch, Ending.GIVEN_UP)
+
+    def _refuse_after_end(self) -> None:
+        """Raise why nothing is handed out any more, if that is so."""
+        if self._ended is not None:
+            raise self._ended
 
     def _misuse(self, you_wrote: str, you_want: str) -> SemelError:
         return refusal(OFFSETS_RULE, self.guarantee, you_wrote=you_wrote, you_want=you_want)

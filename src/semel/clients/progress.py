@@ -56,9 +56,12 @@ class Progress:
 
     def hand_out(self, batch: Batch) -> None:
         """A batch goes to the user."""
-        self.positions |= batch.offsets
-        self.batch, self.ending = batch, Ending.OPEN
+        # In this order, for an interrupt may come between any two: once the positions are behind the batch, it can be
+        # taken back.
+        self.ending = Ending.OPEN
+        self.batch = batch
         self._is_claimable = True
+        self.positions |= batch.offsets
 
     def end(self, batch: Batch | None, ending: Ending) -> None:
         """The user, a transaction or a store said how the batch ended; of one that was taken back nothing is said."""
@@ -101,14 +104,17 @@ class Progress:
     def take_back(self) -> Offsets:
         """Close the batch; what is done of it counts, and where the rest has to be read again is returned."""
         self.count_done()
-        batch, self.batch = self.batch, None
+        batch = self.batch
         if batch is None or self.ending in (Ending.SETTLED, Ending.FINISHED):
+            self.batch = None
             return {}
         if self.ending is Ending.GIVEN_UP:
             batch.records_done = 0
         standing = self._standing(batch)
         again = {place: offset for place, offset in standing.items() if offset != batch.offsets[place]}
+        # Before the batch goes: an interrupt may come in between, and this can be done twice.
         self.positions |= again
+        self.batch = None
         return again
 
     def _standing(self, batch: Batch) -> Offsets:

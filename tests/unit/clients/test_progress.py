@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,3 +138,40 @@ def test_a_batch_that_comes_again_goes_into_no_commit() -> None:
     progress.take_back()
     progress.hand_out(batch((A, 0), (A, 1)))
     assert not progress.claim(work)
+
+
+@pytest.mark.parametrize("step", ["hand_out", "take_back"])
+def test_an_interrupt_at_any_line_leaves_a_batch_that_can_be_taken_back(step: str) -> None:
+    for line in range(1, 20):
+        progress = handed()
+        if step == "hand_out":
+            progress.end(progress.batch, Ending.SETTLED)
+            progress.take_back()
+        cut_off_at(
+            line, partial(progress.hand_out, batch((A, 7), (B, 26))) if step == "hand_out" else progress.take_back
+        )
+        progress.take_back()
+        assert progress.finished == {}
+        assert progress.positions == ({A: 7, B: 26} if step == "hand_out" else {A: 5, B: 20})
+
+
+def cut_off_at(line: int, work: Callable[[], object]) -> None:
+    passed = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if not frame.f_code.co_filename.endswith("clients/progress.py"):
+            return None
+        passed += event == "line"
+        if event == "line" and passed == line:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
